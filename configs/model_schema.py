@@ -240,7 +240,7 @@ class RandomIndexingConfig(Section):
     """Word vectors as exact sums of their neighbours' sparse random seeds."""
 
     kind: Literal["random-indexing"] = "random-indexing"
-    dimension: Annotated[int, Field(ge=4, le=65536)] | Literal["auto"] = Field(
+    vector_size: Annotated[int, Field(ge=4, le=65536)] | Literal["auto"] = Field(
         2048, description="Number of dimensions of a vector. auto chooses by the size of the vocabulary"
     )
     window: PositiveInt = Field(5, description="Number of words on each side that count as neighbours")
@@ -275,8 +275,10 @@ class RandomIndexingConfig(Section):
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
         smallest = 2 * self.seed_length
-        if self.dimension != "auto" and self.dimension < smallest:
-            raise ValueError(f"dimension is {self.dimension}: choose 'auto' or {smallest} (twice seed_length) to 65536")
+        if self.vector_size != "auto" and self.vector_size < smallest:
+            raise ValueError(
+                f"vector_size is {self.vector_size}: choose 'auto' or {smallest} (twice seed_length) to 65536"
+            )
         if self.max_count is not None and self.max_count < self.min_count:
             raise ValueError(f"max_count is {self.max_count}: choose {self.min_count} (min_count) or more")
         if self.contexts == "documents" and (self.order != "none" or self.retrain > 0):

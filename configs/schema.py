@@ -108,7 +108,7 @@ class CorpusConfig(Section):
         "million and at most four million tokens",
     )
     held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.05, description="Share of the documents that is not trained on, but held out for evaluation"
+        0.0, description="Share of the documents that is not trained on, but held out for evaluation"
     )
 
 

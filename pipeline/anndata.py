@@ -212,7 +212,7 @@ def description(model: TopicEstimator) -> dict[str, Any]:
     measure = "log_likelihood" if isinstance(model, LDA) else "error"
     rows = [row for row in model.history_ if measure in row]
     found: dict[str, Any] = {
-        "params": {name: _storable(value) for name, value in model.stored_params().items() if value is not None},
+        "params": {name: _storable(value) for name, value in model._stored_params().items() if value is not None},
         "version": version("corpusmill"),
         "model": model._fitted().digest(),
         "history": {

@@ -111,7 +111,7 @@ def _restarts(estimator: Estimator | None) -> Table | None:
     if not isinstance(estimator, RestartedEstimator) or not estimator.restarts_:
         return None
     rows = {}
-    for restart in estimator.describe_restarts():
+    for restart in estimator._describe_restarts():
         numbers = (restart["n_components"], restart["random_state"], restart["epochs"])
         rows[restart["name"]] = [*map(str, numbers), f"{restart['error']:.6g}"]
     return Table("Restarts", ["components", "seed", "epochs", "error"], rows)

@@ -83,7 +83,7 @@ def ours(matrix, n_topics, epochs, sampler):
     with tempfile.TemporaryDirectory() as folder:
         options = {"max_iter": epochs, "device": "cpu", "sampler": sampler}
         model = LDA(n_topics, doc_topic_prior=ALPHA / n_topics, topic_word_prior=ETA, **options)
-        corpus = model.open(matrix)
+        corpus = model._open_data(matrix)
         run = f"{folder}/run"
         last[0] = time.process_time()
         model.fit(corpus, run=run, callbacks=[note], evaluate_every=0)

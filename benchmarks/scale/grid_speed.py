@@ -74,7 +74,7 @@ def main(corpus, blocks, workers, threads, epochs, vector_size, bandwidth, messa
     print_row(*COLUMNS, width=9)
     for n_blocks in blocks:
         model = Word2Vec(vector_size, epochs=epochs, n_blocks=n_blocks, min_count=1 if quick else 5, device="cpu")
-        algorithm = model.algorithm(data)
+        algorithm = model._algorithm(data)
         costs = measure(algorithm, data)
         steps = algorithm.steps
         alone = None

@@ -48,7 +48,7 @@ def main(workers, limit, times, vector_size, blocks, folder, target, quick):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         corpus = write_random_corpus(f"{place}/corpus", n_words, 3 * n_words // 2)
         estimator = Word2Vec(vector_size, min_count=1, sample=0, epochs=EPOCHS, n_blocks=blocks, device="cpu")
-        algorithm = estimator.algorithm(corpus)
+        algorithm = estimator._algorithm(corpus)
         with open_cluster("local", n_workers=workers, memory_limit=limit, local_directory=place) as client:
             figures = measure(client, algorithm, corpus, f"{place}/run")
     figures |= {"model": 8 * vector_size * n_words, "limit": parse_bytes(limit), "workers": workers}

@@ -155,6 +155,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     device_chunk_tokens : int
         Tokens of a chunk for whose sweep a CUDA device needs about as long as the host for its launches. Smaller chunks
         leave the device idle most of the time. 0 if the size makes no difference.
+    kernel_module : str
+        Module below `corpusmill.kernels` whose kernels take most of the time of a sweep, such as "lda.esca". When a run
+        starts, the user is told whether it must be compiled first. Empty for an algorithm without compiled kernels.
     sweep_share : float
         Share of the sweeps in the time of a step, for the display of progress. Cells take the rest; see `n_cells`.
     divergence_hint : str
@@ -200,6 +203,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     waits_to_merge: ClassVar[bool] = False
     merges_on_device: ClassVar[bool] = False
     device_chunk_tokens: ClassVar[int] = 0
+    kernel_module: ClassVar[str] = ""
     sweep_share: ClassVar[float] = 1
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"

@@ -31,7 +31,7 @@ from .events import (
 )
 from .executors import Capacity, Executor
 from .finite import check_finite
-from .plan import describe_devices, make_plan
+from .plan import describe_devices, make_plan, must_compile
 from .run import FORMAT, OwnedRun, RunStore, describe, describe_changes
 from .sweeps import RangeSweep
 from .worker import tasks
@@ -143,6 +143,7 @@ class _Engine:
                 idle=self._idle_warning(),
                 history=tuple(self.rows),
                 devices=self.devices,
+                compiles=must_compile(self.algorithm, bool(self.devices)),
             )
         )
         try:

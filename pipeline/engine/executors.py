@@ -259,7 +259,7 @@ class OnDask(Executor):
             if names:
                 raise DataError(
                     f"worker {worker} cannot read {names[0]}, a folder of this machine: keep corpora, runs and "
-                    f"models in a folder or URL that all machines share; fit takes one as run="
+                    f"models in a folder or URL that all machines share (run= of fit, run.url on the command line)"
                 )
 
     def _look(self) -> list[Capacity]:

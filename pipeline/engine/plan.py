@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from ...io.errors import DataError
 from ...kernels.cuda.host_memory import pinned_bytes
+from ...kernels.jit import cache_folder
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
@@ -114,6 +115,16 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
             f"use fewer threads per worker, {algorithm.size_hint}, ingest with a smaller chunk_tokens, or choose "
             f"device 'cpu'"
         )
+
+
+def must_compile(algorithm: AnyAlgorithm, on_device: bool) -> bool:
+    """Return whether the first sweep compiles its kernels, because the cache of this machine does not have them."""
+    if not algorithm.kernel_module:
+        return False
+    path = algorithm.kernel_module.split(".")
+    folder = cache_folder("cuda" if on_device else path[0])
+    # Numba names the files of a kernel by its module and its function.
+    return not any(folder.rglob(f"{path[-1]}.*.nbi"))
 
 
 def describe_devices(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> str:

@@ -32,7 +32,7 @@ def open_explorer(
     ``comparison`` is how the model differs from another one, as the command ``diff`` describes it.
     """
     model = ExploredModel(url)
-    if model.kind in (LDA.kind, NMF.kind):
+    if model.kind in (LDA._kind, NMF._kind):
         corpus: Corpus | None = corpus_of(model, corpus_url)
         return TopicExplorer(model, corpus, limit, comparison)
     if corpus_url is not None:

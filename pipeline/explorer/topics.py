@@ -239,7 +239,7 @@ class TopicExplorer:
         if not isinstance(estimator, TextEstimator):
             raise DataError(f"{self.model.kind} models cannot be applied to documents")
         doc_ptr, words = translate_words(doc_ptr, corpus_ids, self._model_ids)
-        rows = estimator.transform_chunk(doc_ptr, words, apply.document_keys(estimator, doc_ptr, words))
+        rows = estimator._transform_chunk(doc_ptr, words, apply.document_keys(estimator, doc_ptr, words))
         return rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
 
     def _topics_of_words(self, ids: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

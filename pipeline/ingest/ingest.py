@@ -12,6 +12,7 @@ interrupted can be continued. corpus.json is written last: without it, a folder 
 """
 
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 #: Documents, or a matrix of counts with one row per document.
 InMemory: TypeAlias = "Iterable[Document] | np.ndarray | scipy.sparse.sparray | scipy.sparse.spmatrix"
 
+#: A string that is a URL and nothing else.
+URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
 #: The distinct words of a text take about a sixteenth of its bytes at most.
 BYTES_PER_WORD_BYTE = 16
 #: More buckets of words than this would mean too many small tasks.
@@ -71,9 +74,9 @@ def ingest(
     Parameters
     ----------
     source : str, os.PathLike, list or data in memory
-        Where the documents are: a file, folder, glob or URL in a format that corpusmill reads, or a list of
-        ``pathlib.Path``. Or the documents themselves: a list of strings or of lists of words, a sparse matrix of counts
-        (documents, words), or an open reader.
+        Where the documents are: a file, folder, glob or URL in a format that corpusmill reads, or a list of files, each
+        a ``pathlib.Path`` or a URL such as "s3://news/monday.jsonl". Or the documents themselves: a list of strings or
+        of lists of words, a sparse matrix of counts (documents, words), a table, or an open reader.
     corpus_url : str
         Folder or URL for the corpus.
     client : distributed.Client, optional
@@ -179,7 +182,7 @@ def _check_for_file_names(documents: Sequence[object]) -> None:
     # pathlib would raise an error for a long text, which is no name of a file.
     if isinstance(first, str) and os.path.isfile(first):  # noqa: PTH113
         raise DataError(
-            f"{first}: a file, but the strings of a list are documents; pass a list of pathlib.Path to read files"
+            f"{first}: a file, but the strings of a list are documents; pass a list of pathlib.Path or URLs for files"
         )
 
 
@@ -204,10 +207,17 @@ def check_destination(url: str, reader: Reader, options: IngestOptions) -> None:
 
 
 def _are_paths(source: "Paths | InMemory") -> TypeGuard[Paths]:
-    """Return whether a source is a path or a list of paths. The strings of a list are documents, as in ``fit``."""
+    """Return whether a source is a path or a list of paths and URLs.
+
+    Other strings of a list are documents, as in ``fit``.
+    """
     if isinstance(source, list | tuple):
-        return bool(source) and all(isinstance(one, os.PathLike) for one in source)
+        return bool(source) and all(isinstance(one, os.PathLike) or _is_url(one) for one in source)
     return isinstance(source, str | os.PathLike)
+
+
+def _is_url(value: object) -> bool:
+    return isinstance(value, str) and URL.fullmatch(value) is not None
 
 
 def _new_job(

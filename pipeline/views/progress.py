@@ -3,7 +3,6 @@
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +11,7 @@ import click
 
 from ..engine.events import CellsTrained, EpochFinished, Event, RunFinished, RunStarted, ShardSwept
 from ..formatting import format_duration, format_number, pluralize
+from .status import RunStatus
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 LINE_SECONDS = 5.0
 #: Seconds without a line after which a line says how much of the epoch is done.
 SILENT_SECONDS = 30.0
-#: Epochs over which the remaining time is averaged.
-RECENT_EPOCHS = 20
-#: Workers compile kernels during the first epochs of a run, for up to this number of seconds.
-COMPILE_EPOCHS = 2
-COMPILE_SECONDS = 60.0
 #: How the progress shows the quality of a model: by the first of these metrics that it has.
 QUALITY = {
     "held_out_log_likelihood": "held out {:.3f} nat/token",
@@ -104,30 +99,33 @@ class SilentDisplay(Display):
         """Ignore the event."""
 
 
-class _EpochTimes:
-    """When the last epochs of a run ended, from which the remaining time is estimated."""
+class _IngestTimes:
+    """When an ingest began, from which the remaining time is estimated."""
 
     def __init__(self) -> None:
-        self._ends: deque[tuple[float, int]] = deque(maxlen=RECENT_EPOCHS)
-        self._n_trained = 0
+        #: The time, and the share that earlier calls had done.
+        self._began = (0.0, 0.0)
+        self._share = 1.0
 
-    def add(self, epoch: int, now: float) -> None:
-        """Record the end of an epoch."""
-        self._ends.append((now, epoch))
-        self._n_trained += 1
-        if self._n_trained == COMPILE_EPOCHS + 1:
-            # The later epochs say more about the remaining ones.
-            self._ends.popleft()
+    def add(self, share: float) -> bool:
+        """Record the share that is done; return whether an ingest begins."""
+        # An ingest that failed had no last stage. The share of the next one is smaller.
+        begins = share < self._share
+        if begins:
+            self._began = (time.monotonic(), share)
+        self._share = share
+        return begins
 
-    def seconds_left(self, n_epochs: int) -> float | None:
-        """Return the seconds that the remaining epochs take; None if they are not known, or if no epoch remains."""
-        began, first = self._ends[0]
-        ended, last = self._ends[-1]
-        if last == first or last >= n_epochs:
+    def end(self) -> None:
+        """Record the end."""
+        self._share = 1.0
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds that the rest takes; None if they are not known."""
+        began, share_before = self._began
+        if self._share <= share_before:
             return None
-        if self._n_trained <= COMPILE_EPOCHS and ended - began < COMPILE_SECONDS:
-            return None
-        return (n_epochs - last) * (ended - began) / (last - first)
+        return (time.monotonic() - began) * (1 - self._share) / (self._share - share_before)
 
 
 class LineDisplay(Display):
@@ -135,80 +133,60 @@ class LineDisplay(Display):
 
     def __init__(self) -> None:
         self._stage = ""
-        #: When the ingest began, and the share that earlier calls had done.
-        self._began = (time.monotonic(), 0.0)
-        #: Share of the ingest that is done.
-        self._share = 0.0
-        self._epochs = 0
-        self._tokens_per_epoch = 1
-        #: Share of the epoch that is done.
-        self._done = 0.0
-        #: Time of the last line about an epoch.
+        self._ingest_times = _IngestTimes()
+        self._status = RunStatus()
+        #: Time of the last line.
         self._last_line = 0.0
         self._note = ""
-        self._epoch_times = _EpochTimes()
 
     def ingest(self, progress: StageProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
         if progress.stage not in STAGES:
             self._stage = ""
+            self._ingest_times.end()
             return
         now = time.monotonic()
-        share = share_of_ingest(progress)
-        # An ingest that failed had no last stage. The share of the next one is smaller.
-        if not self._stage or share < self._share:
-            self._stage = ""
-            self._began = (now, share)
-        self._share = share
-        if progress.stage != self._stage:
+        begins = self._ingest_times.add(share_of_ingest(progress))
+        if begins or progress.stage != self._stage:
             self._stage = progress.stage
             self._last_line = now
             click.echo(f"ingest: {STAGES[progress.stage]}", err=True)
-        elif now - self._last_line >= LINE_SECONDS and share > self._began[1]:
+        elif now - self._last_line >= LINE_SECONDS:
             self._last_line = now
-            began, share_before = self._began
-            left = (now - began) * (1 - share) / (share - share_before)
-            click.echo(f"ingest: {describe_stage(progress)}, about {format_duration(left)} left", err=True)
+            left = describe_rest(self._ingest_times.seconds_left())
+            click.echo(f"ingest: {describe_stage(progress)}{left}", err=True)
 
     def train(self, event: Event) -> None:
         """Write a line about the start, some of the epochs, the last epoch and an early end."""
+        self._status.update(event)
         match event:
             case RunStarted():
-                self._epochs = event.epochs
-                self._tokens_per_epoch = max(1, event.tokens)
                 self._last_line = time.monotonic() - LINE_SECONDS
                 # A command may train several models one after another.
-                self._done = 0.0
                 self._note = ""
-                self._epoch_times = _EpochTimes()
                 for line in [describe_start(event), *notes_on_start(event, self.page)]:
                     click.echo(f"train: {line}", err=True)
             case ShardSwept() | CellsTrained():
-                self._show_part(event)
+                self._show_part()
             case EpochFinished():
-                self._done = 0.0
                 self._show_epoch(event)
             case RunFinished(reason=reason) if reason != "epochs":
                 click.echo(f"train: {reason} after epoch {event.epoch}", err=True)
 
-    def _show_part(self, event: ShardSwept | CellsTrained) -> None:
+    def _show_part(self) -> None:
         """Write a line about an epoch that takes long."""
-        self._done += event.tokens / self._tokens_per_epoch
         if time.monotonic() - self._last_line >= SILENT_SECONDS:
             self._last_line = time.monotonic()
-            click.echo(f"train: epoch {event.epoch}/{self._epochs}, {min(1.0, self._done):.0%} done", err=True)
+            status = self._status
+            click.echo(f"train: epoch {status.epoch + 1}/{status.epochs}, {status.done:.0%} done", err=True)
 
     def _show_epoch(self, event: EpochFinished) -> None:
         now = time.monotonic()
         self._note = describe_metrics(event.metrics, self._note)
-        self._epoch_times.add(event.epoch, now)
-        if now - self._last_line >= LINE_SECONDS or event.epoch == self._epochs:
+        if now - self._last_line >= LINE_SECONDS or event.epoch == self._status.epochs:
             self._last_line = now
-            line = f"train: epoch {event.epoch}/{self._epochs}, {self._note}"
-            left = self._epoch_times.seconds_left(self._epochs)
-            if left is not None:
-                line += f", about {format_duration(left)} left"
-            click.echo(line, err=True)
+            left = describe_rest(self._status.eta)
+            click.echo(f"train: epoch {event.epoch}/{self._status.epochs}, {self._note}{left}", err=True)
 
 
 class ProgressLines:
@@ -245,47 +223,53 @@ class BarDisplay(Display):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self.bars = Progress(
             TextColumn("[bold]{task.description:<9}"),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            TimeElapsedColumn(),
             console=Console(stderr=True),
         )
         self._ingest_bar: TaskID | None = None
+        self._ingest_times = _IngestTimes()
         self._train_bar: TaskID | None = None
-        self._tokens_per_epoch = 1
+        self._status = RunStatus()
         self._note = ""
 
     def ingest(self, progress: StageProgress) -> None:
         """Move the bar."""
         if progress.stage not in STAGES:
+            self._ingest_times.end()
             if self._ingest_bar is not None:
                 self.bars.update(self._ingest_bar, completed=1.0, note="done")
             return
         if self._ingest_bar is None:
             self._ingest_bar = self.bars.add_task("ingest", total=1.0, note="")
-        self.bars.update(self._ingest_bar, completed=share_of_ingest(progress), note=describe_stage(progress))
+        share = share_of_ingest(progress)
+        self._ingest_times.add(share)
+        note = describe_stage(progress) + describe_rest(self._ingest_times.seconds_left())
+        self.bars.update(self._ingest_bar, completed=share, note=note)
 
     def train(self, event: Event) -> None:
         """Move the bar with shards and cells, and show the metrics of every epoch."""
+        self._status.update(event)
         if isinstance(event, RunStarted):
             self._start(event)
         if self._train_bar is None:
             return
         match event:
             case ShardSwept() | CellsTrained():
-                self.bars.advance(self._train_bar, event.tokens / self._tokens_per_epoch)
+                self.bars.update(self._train_bar, completed=self._status.epochs_done)
             case EpochFinished():
                 self._note = describe_metrics(event.metrics, self._note)
-                self.bars.update(self._train_bar, completed=event.epoch, note=f"epoch {event.epoch}, {self._note}")
+                note = f"epoch {event.epoch}, {self._note}{describe_rest(self._status.eta)}"
+                self.bars.update(self._train_bar, completed=event.epoch, note=note)
             case RunFinished(reason=reason) if reason != "epochs":
                 self.bars.update(self._train_bar, total=event.epoch, note=f"{reason}, {self._note}")
 
     def _start(self, event: RunStarted) -> None:
-        self._tokens_per_epoch = max(1, event.tokens)
         self._note = ""
         if event.epoch >= event.epochs:
             return
@@ -318,6 +302,11 @@ def describe_stage(progress: StageProgress) -> str:
     return f"{text}, {progress.bytes_read / 1e6:,.0f} of {progress.bytes_in_all / 1e6:,.0f} MB"
 
 
+def describe_rest(seconds: float | None) -> str:
+    """Return the end of a line about the remaining time; nothing if it is not known, or if nothing remains."""
+    return f", about {format_duration(seconds)} left" if seconds else ""
+
+
 def describe_start(event: RunStarted) -> str:
     """Describe the run that starts: the number of epochs, and the size of the data."""
     if event.epoch >= event.epochs:
@@ -330,10 +319,12 @@ def describe_start(event: RunStarted) -> str:
 
 
 def notes_on_start(event: RunStarted, page: str) -> list[str]:
-    """Return what a user should read when training starts: advice about idle workers, and the live page's address."""
+    """Return what a user should read when training starts, such as the live page's address."""
     if event.epoch >= event.epochs:
         return []
     notes = []
+    if event.compiles:
+        notes.append("compiling kernels takes some seconds; later trainings find them on disk")
     if event.idle:
         notes.append(event.idle)
     if event.devices:

@@ -21,7 +21,10 @@ from ..topics import WordGroup
 #: Number of rows of metrics kept, which is also the largest number of points that the page draws.
 MAX_ROWS = 2000
 #: Number of the last epochs that the remaining time is estimated from.
-_RECENT_EPOCHS = 5
+_RECENT_EPOCHS = 10
+#: Workers compile kernels during the first epochs, for up to this number of seconds.
+_COMPILE_EPOCHS = 2
+_COMPILE_SECONDS = 60.0
 _EVENT_TYPES: dict[str, type[Event]] = {event_type.__name__: event_type for event_type in get_args(Event)}
 
 
@@ -64,6 +67,8 @@ class RunStatus:
     groups: list[WordGroup] = field(default_factory=list)
     #: Memory that a worker needs in bytes, by cause.
     plan: dict[str, int] = field(default_factory=dict)
+    #: The last epoch in which kernels may be compiled.
+    compiling: int = 0
     #: Number of workers that were lost since the run began. Their shards were swept by others.
     workers_lost: int = 0
     #: Time of the last event in seconds since 1970.
@@ -71,8 +76,16 @@ class RunStatus:
 
     @property
     def eta(self) -> float | None:
-        """Seconds that the remaining epochs will take at the pace of the last few; None if unknown."""
+        """Seconds that the remaining epochs will take at the pace of the last few; None if unknown.
+
+        Epochs in which kernels were compiled count only as long as there are no others, and if they took much longer
+        than compilation takes.
+        """
         recent = self.rows[-_RECENT_EPOCHS:]
+        if self.epoch <= self.compiling and sum(row["seconds"] for row in recent) < _COMPILE_SECONDS:
+            return None
+        if self.epoch > self.compiling:
+            recent = [row for row in recent if row["epoch"] > self.compiling]
         if not recent or self.state != "running":
             return None
         # A row may be that of a round, which trains a part of the tokens.
@@ -136,6 +149,7 @@ class RunStatus:
         self.done = 0.0
         self.tokens = event.tokens
         self.plan = dict(event.plan)
+        self.compiling = event.epoch + _COMPILE_EPOCHS if event.compiles else 0
         self.state = "running"
         self.shards = ["waiting"] * event.shards
         self.rows = [dict(row) for row in event.history[-MAX_ROWS:]]

@@ -22,7 +22,7 @@ MODELS = {
     "lda": {"n_components": 2, "doc_topic_prior": 0.1, "max_iter": 3},
     "nmf": {"n_components": 2, "max_iter": 3},
     "word2vec": {"vector_size": 8, "epochs": 2, "min_count": 1},
-    "random-indexing": {"dimension": 64},
+    "random-indexing": {"vector_size": 64},
 }
 
 

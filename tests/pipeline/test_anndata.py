@@ -89,7 +89,7 @@ def test_files_with_other_cells_or_genes_are_refused(tmp_path, trained):
     with pytest.raises(DataError, match=r"none of the 5 genes.*vocabulary=adata\.var_names"):
         annotate_file(path, unnamed)
     with pytest.raises(ValueError, match="RandomIndexing has no topics"):
-        annotate_file(path, RandomIndexing(dimension=64))
+        annotate_file(path, RandomIndexing(vector_size=64))
 
 
 #: Adds results in child processes that kill themselves at their first, second, third and so on file operation. Prints

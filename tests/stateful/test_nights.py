@@ -33,7 +33,7 @@ FILES = st.sampled_from(["a", "b", "c", "d"])
 #: Words of one length, so that replaced files keep their size.
 WORDS = st.sampled_from(["apple", "bread", "cedar", "delta"])
 TEXTS = st.lists(st.lists(WORDS, min_size=2, max_size=4).map(" ".join), min_size=1, max_size=3)
-PARAMETERS = {"dimension": 16, "seed_length": 2, "window": 2}
+PARAMETERS = {"vector_size": 16, "seed_length": 2, "window": 2}
 
 
 def nightly(**retraining):

@@ -16,7 +16,7 @@ MODELS = {
     "lda": lambda: LDA(2, doc_topic_prior=0.1, max_iter=2, random_state=1),
     "nmf": lambda: NMF(2, max_iter=2, random_state=1),
     "word2vec": lambda: Word2Vec(vector_size=4, epochs=1, min_count=1, sample=0),
-    "random-indexing": lambda: RandomIndexing(dimension=16, seed_length=2, window=2),
+    "random-indexing": lambda: RandomIndexing(vector_size=16, seed_length=2, window=2),
 }
 
 

@@ -18,7 +18,7 @@ DOCUMENTS = st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5)
 
 def model():
     """Return an untrained model."""
-    return RandomIndexing(dimension=16, seed_length=2, window=2, random_state=5)
+    return RandomIndexing(vector_size=16, seed_length=2, window=2, random_state=5)
 
 
 def keyed(documents):

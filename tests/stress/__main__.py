@@ -36,7 +36,7 @@ MODELS = {
     "lda": {"n_components": 10, "max_iter": 12},
     "nmf": {"n_components": 10, "max_iter": 12},
     "word2vec": {"vector_size": 32, "epochs": 4, "n_blocks": 8},
-    "random-indexing": {"dimension": 256},
+    "random-indexing": {"vector_size": 256},
     "node2vec": {"vector_size": 16, "epochs": 4, "num_walks": 4, "walk_length": 20},
 }
 #: Nodes and edges of the graph for Node2Vec.

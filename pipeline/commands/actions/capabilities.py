@@ -5,6 +5,7 @@ This is the only place that decides which models can do what.
 
 from ...models.base.capabilities import HasWordVectors, SupportsForget
 from ...models.base.estimator import Estimator
+from ...models.base.scored import ScoredEstimator
 from ...models.base.text import TextEstimator
 from ...models.base.topics import TopicModel
 from ...models.registry import load_model
@@ -14,7 +15,7 @@ def load_topic_model(url: str) -> TopicModel:
     """Read a model that has topics; raise ValueError for a model of another kind."""
     model = load_model(url)
     if not isinstance(model, TopicModel):
-        raise ValueError(f"{url}: {model.kind} models have no topics; lda and nmf models do")
+        raise ValueError(f"{url}: {model._kind} models have no topics; lda and nmf models do")
     return model
 
 
@@ -22,7 +23,15 @@ def load_text_model(url: str) -> TextEstimator:
     """Read a model that can be applied to documents; raise ValueError for a model of another kind."""
     model = load_model(url)
     if not isinstance(model, TextEstimator):
-        raise ValueError(f"{url}: {model.kind} models cannot be applied to documents")
+        raise ValueError(f"{url}: {model._kind} models cannot be applied to documents")
+    return model
+
+
+def load_scored_model(url: str) -> ScoredEstimator:
+    """Read a model that scores documents; raise ValueError for a model of another kind."""
+    model = load_model(url)
+    if not isinstance(model, ScoredEstimator):
+        raise ValueError(f"{url}: {model._kind} models give documents no likelihood; lda and nmf models do")
     return model
 
 
@@ -31,7 +40,7 @@ def load_vector_model(url: str) -> HasWordVectors:
     model = load_model(url)
     if not isinstance(model, HasWordVectors):
         raise ValueError(
-            f"{url}: {model.kind} models have no word vectors; use a word2vec, node2vec or random-indexing model, or "
+            f"{url}: {model._kind} models have no word vectors; use a word2vec, node2vec or random-indexing model, or "
             f"search documents with --documents CORPUS"
         )
     return model

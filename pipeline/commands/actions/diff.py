@@ -51,11 +51,11 @@ def compare_models(old: Estimator, new: Estimator) -> ModelDiff:
 
     Raises ValueError for models of different kinds.
     """
-    if old.kind != new.kind:
-        raise ValueError(f"cannot compare a model of kind {old.kind} with one of kind {new.kind}")
+    if old._kind != new._kind:
+        raise ValueError(f"cannot compare a model of kind {old._kind} with one of kind {new._kind}")
     old_words, new_words = _vocabulary(old), _vocabulary(new)
     difference: ModelDiff = {
-        "kind": new.kind,
+        "kind": new._kind,
         "words": [len(old_words), len(new_words)],
         "words_added": _word_list(_missing(new_words, old_words)),
         "words_removed": _word_list(_missing(old_words, new_words)),

@@ -15,7 +15,7 @@ from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic
 from ..results import Facts, Similar, TopicsResult
-from .capabilities import load_text_model, load_topic_model, load_vector_model
+from .capabilities import load_scored_model, load_text_model, load_topic_model, load_vector_model
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -97,7 +97,7 @@ def evaluate(
     ``method`` is a way in which LDA scores documents; None is the default of the model. ``measures`` are measures of
     coherence. Raises ValueError for what a model of this kind does not have, DataError for a corpus without documents.
     """
-    model = load_text_model(model_url)
+    model = load_scored_model(model_url)
     corpus = Corpus(corpus_url, part)
     if not corpus.n_documents:
         raise DataError(
@@ -105,11 +105,11 @@ def evaluate(
             f"above 0"
         )
     if method is None:
-        sums = model.score_sums(corpus, client=client)
+        sums = model._score_sums(corpus, client=client)
     elif isinstance(model, LDA):
-        sums = model.score_sums(corpus, client=client, method=method)
+        sums = model._score_sums(corpus, client=client, method=method)
     else:
-        raise ValueError(f"{model_url}: --method applies to lda models, and this model is of kind {model.kind}")
+        raise ValueError(f"{model_url}: --method applies to lda models, and this model is of kind {model._kind}")
     tokens = int(sums["tokens"])
     score = float(sums["log_likelihood"]) / tokens
     facts: Facts = {

@@ -60,13 +60,13 @@ def check_training(config: Config, makes_corpus: bool = False) -> None:
     estimator = new_estimator(config)
     check_free(Store(config.run.url), "corpus", "matrix", "graph")
     if not makes_corpus:
-        estimator.check_data(config.corpus.url)
+        estimator._check_data(config.corpus.url)
 
 
 def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResult]:
     """Save each restart into a folder of its own, and describe them."""
     found: list[RestartResult] = []
-    for model, description in zip(estimator.restarts_, estimator.describe_restarts(), strict=True):
+    for model, description in zip(estimator.restarts_, estimator._describe_restarts(), strict=True):
         place = f"{url}/{description['name']}"
         model.save(place)
         found.append(RestartResult(**description, model=place))
@@ -139,7 +139,7 @@ def _delete_run(url: str) -> None:
 def _describe(estimator: Estimator, config: Config, trained_epochs: int) -> TrainingResult:
     rows = estimator.history_
     result: TrainingResult = {
-        "kind": estimator.kind,
+        "kind": estimator._kind,
         "epochs": estimator.n_iter_,
         "training_seconds": 0.0,
         "tokens_per_second": None,

@@ -43,7 +43,7 @@ class Watcher:
         meta = run.meta
         rows = run.metrics
         status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
-        status.epochs = estimator_of_run(meta).planned_epochs()
+        status.epochs = estimator_of_run(meta)._planned_epochs()
         if rows:
             status.epoch = int(rows[-1]["epoch"])
             status.tokens = int(rows[-1]["tokens"])
@@ -80,7 +80,7 @@ class Watcher:
             # Words that only the previous model has are not in the data.
             estimator = estimator_of_run(meta).from_run(run.url, with_previous=False)
             data = run.open_data()
-            self._description = estimator.algorithm(data).describe(estimator.model_, data)
+            self._description = estimator._algorithm(data).describe(estimator.model_, data)
         self._described_epoch = epoch
         now = time.monotonic()
         self._next_description = now + DESCRIPTION_SHARE * (now - began)

@@ -1,7 +1,9 @@
 """Turn an error into one sentence and an exit code."""
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 import click
 
@@ -73,7 +75,11 @@ def explain(error: BaseException, command: str = "") -> Failure:
 
 
 def _explain_failure(error: BaseException) -> Failure:
+    from ....configs.layers import ConfigError
+
     message = _message_of(error)
+    if not isinstance(error, ConfigError):
+        message = with_keys(message)
     for kind, code in _exit_codes().items():
         if isinstance(error, kind):
             return Failure(message, code)
@@ -111,6 +117,31 @@ def _message_of(error: BaseException) -> str:
     else:
         message = str(error)
     return redact_urls(_one_line(message)) or type(error).__name__
+
+
+def with_keys(message: str) -> str:
+    """Return a message with the configuration's keys in place of parameters of Python: model.max_iter for max_iter."""
+    keys = _keys()
+    # Names in quotes, paths, options and longer keys stay as they are.
+    return re.sub(rf"(?<![\w./='\"-])({'|'.join(keys)})(?![\w/'\"-]|\.\w)", lambda name: keys[name[0]], message)
+
+
+@cache
+def _keys() -> dict[str, str]:
+    """Return the full key by its last part, where only one section has it and no ordinary sentence."""
+    from ....configs.cluster_schema import LocalConfig
+    from ....configs.model_schema import MODEL_SECTIONS
+    from ....configs.schema import CorpusConfig, RunConfig, SourceConfig
+    from ....configs.section import Section
+
+    sections: list[tuple[str, type[Section]]]
+    sections = [("cluster", LocalConfig), ("run", RunConfig), ("corpus", CorpusConfig), ("source", SourceConfig)]
+    sections += [("model", section) for section in MODEL_SECTIONS.values()]
+    found: dict[str, set[str]] = {}
+    for title, section in sections:
+        for name in section.model_fields:
+            found.setdefault(name, set()).add(f"{title}.{name}")
+    return {name: keys.pop() for name, keys in found.items() if len(keys) == 1 and "_" in name}
 
 
 def _one_line(text: str) -> str:

@@ -23,8 +23,8 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
     """Ingest documents, train a model and write a report.
 
     CONFIG is a YAML file, or the name of a configuration that ships with corpusmill (see `corpusmill config list`). You
-    can give several; later ones override earlier ones. Steps that are already done are skipped, so the same command
-    also continues an interrupted run.
+    can give several; later ones override earlier ones. `run` does what `ingest` and `train` do one after the other.
+    Steps that are already done are skipped, so the same command also continues an interrupted run.
 
     \b
     Examples:
@@ -145,8 +145,9 @@ def graph(
 def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as_json: bool) -> None:
     """Train a model on a corpus that is already on disk.
 
-    CONFIG is a YAML file, or a name from `corpusmill config list`. Its corpus.url names the corpus. If the run in
-    run.url already has some epochs, training continues after the last one.
+    CONFIG is a YAML file, or a name from `corpusmill config list`. Its corpus.url names the corpus. Unlike `run`, this
+    command does not need the source of the corpus. If the run in run.url already has some epochs, training continues
+    after the last one.
 
     \b
     Examples:
@@ -168,10 +169,11 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
 @set_option
 @json_option
 def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Continue a run that was interrupted.
+    """Continue a run from its folder alone.
 
-    RUN is the folder or URL of the run. It stores its configuration, so you need no other file. Training continues
-    after the last complete epoch.
+    RUN is the folder or URL of the run. It stores its configuration, so you need neither the file nor the options that
+    it was started with. With these, the same `run` or `train` command continues it, too. Training continues after the
+    last complete epoch.
 
     \b
     Examples:

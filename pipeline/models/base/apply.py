@@ -1,10 +1,10 @@
-"""Applies a trained model to the documents of a corpus: tasks that run on workers, one per chunk."""
+"""Applies a trained model to a corpus: tasks that run on workers, one per chunk."""
 
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids, translate_words
 from ....kernels import random
-from ...engine.data import DataRef, reference
+from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
 from .document_completion import select_tokens, split_mask
@@ -24,6 +24,7 @@ from .similarity import row_lengths, top_indices, unit_vector
 if TYPE_CHECKING:
     from distributed import Client
 
+    from .scored import ScoredEstimator
     from .text import TextEstimator
 
 #: Key of the names of topics in the metadata of these files.
@@ -44,7 +45,7 @@ class EstimatorRef(NamedTuple):
 
 #: How tasks receive the model: a TextEstimator in this process, a EstimatorRef in other processes.
 ModelHandle = Any
-#: Options of a model's own ``score_chunk``, by name.
+#: Options of a model's own ``_score_chunk``, by name.
 ScoreOptions = dict[str, Any]
 
 
@@ -74,10 +75,10 @@ def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[
     if runs_here:
         yield estimator
         return
-    name = estimator.saved_name()
+    name = estimator._saved_name()
     if name:
         # Workers on other machines can read what the user saved, but not this machine's temporary folder.
-        yield EstimatorRef(type(estimator), estimator.saved_at, name)
+        yield EstimatorRef(type(estimator), estimator._saved_at, name)
         return
     with tempfile.TemporaryDirectory(prefix="corpusmill-model-") as folder:
         executor.check_folders([folder])
@@ -86,14 +87,14 @@ def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[
 
 
 def map_chunks(
-    estimator: "TextEstimator", corpus: Corpus, client: "Client | None", task: Task, *options: object
+    estimator: "TextEstimator", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> list[Result]:
-    """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus, in order."""
+    """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus or a matrix, in order."""
     executor = executor_for(client)
-    data = reference(corpus)
+    data = reference(store)
     executor.check_folders([data.url])
     with executor.guarded(), model_for_tasks(estimator, executor) as model:
-        arguments = [(model, data, chunk, *options) for chunk in range(len(corpus.chunks))]
+        arguments = [(model, data, chunk, *options) for chunk in range(len(store.chunks))]
         return executor.map(task, arguments, name=task.__name__)
 
 
@@ -103,7 +104,7 @@ def map_chunks(
 def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray:
     """Transform the documents of a chunk: (D, K), one row per document."""
     estimator, documents = _open(model, data, index)
-    return estimator.transform_chunk(documents.doc_ptr, documents.words, documents.keys)
+    return estimator._transform_chunk(documents.doc_ptr, documents.words, documents.keys)
 
 
 def write_transformed_chunk(
@@ -157,9 +158,10 @@ def search_chunk(
 
 
 def score_chunk(model: ModelHandle, data: DataRef, index: int, options: ScoreOptions) -> Arrays:
-    """Return the sums that the model's ``score_chunk`` gives for a chunk's documents."""
+    """Return the sums that the model's ``_score_chunk`` gives for a chunk's documents."""
     estimator, documents = _open(model, data, index)
-    return estimator.score_chunk(documents.doc_ptr, documents.words, documents.keys, **options)
+    scored = cast("ScoredEstimator[Any]", estimator)
+    return scored._score_chunk(documents.doc_ptr, documents.words, documents.keys, **options)
 
 
 def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
@@ -175,7 +177,7 @@ def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
     is_first = split_mask(doc_ptr, keys)
     halves = []
     for mask in (is_first, ~is_first):
-        rows = estimator.transform_chunk(*select_tokens(doc_ptr, words, mask), keys)
+        rows = estimator._transform_chunk(*select_tokens(doc_ptr, words, mask), keys)
         halves.append(rows / row_lengths(rows)[:, None])
     has_both = halves[0].any(axis=1) & halves[1].any(axis=1)
     # Rounded, so that the result does not depend on the order in which a library adds up products.
@@ -192,13 +194,18 @@ def document_keys(estimator: "TextEstimator", doc_ptr: np.ndarray, words: np.nda
 
     It depends on the seed and the document's words only, so the row of a document does not depend on its neighbours.
     """
-    return random.fingerprints(doc_ptr, words, random.key(estimator.seed_number()))
+    return random.fingerprints(doc_ptr, words, random.key(estimator._seed_number()))
+
+
+def open_model(model: ModelHandle) -> Any:
+    """Return the estimator that a task received, from this worker's cache if it was saved."""
+    if isinstance(model, EstimatorRef):
+        return CACHE.load((model, "model"), lambda: model.estimator.load(model.url))
+    return model
 
 
 def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator, Documents]":
-    estimator = model
-    if isinstance(model, EstimatorRef):
-        estimator = CACHE.load((model, "model"), lambda: model.estimator.load(model.url))
+    estimator = open_model(model)
     corpus = Corpus(*data)
     chunk = corpus.read_chunk(index)
     model_ids = find_word_ids(corpus.vocabulary["word"], estimator._fitted().vocabulary)
@@ -209,10 +216,10 @@ def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator
 def _row_groups(estimator: "TextEstimator", documents: Documents) -> Iterator[np.ndarray]:
     """First yield an empty (0, K) array that shows dtype and width, then the rows in groups of about GROUP_BYTES."""
     doc_ptr, words, keys = documents.doc_ptr, documents.words, documents.keys
-    empty = estimator.transform_chunk(doc_ptr[:1], words[:0], keys[:0])
+    empty = estimator._transform_chunk(doc_ptr[:1], words[:0], keys[:0])
     yield empty
     step = max(1, GROUP_BYTES // (empty.itemsize * empty.shape[1]))
     for first in range(0, len(keys), step):
         group_ptr = doc_ptr[first : first + step + 1]
         group_words = words[group_ptr[0] : group_ptr[-1]]
-        yield estimator.transform_chunk(group_ptr - group_ptr[0], group_words, keys[first : first + step])
+        yield estimator._transform_chunk(group_ptr - group_ptr[0], group_words, keys[first : first + step])

@@ -32,7 +32,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     """
 
     #: Epochs between two evaluations, if ``fit`` is not given another number.
-    evaluate_every: ClassVar[int] = 10
+    _evaluate_every: ClassVar[int] = 10
 
     # --- training ---
 
@@ -99,29 +99,29 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         if previous is None or not hasattr(self, "_drawn_seed"):
             self._draw_seed()
         # scikit-learn demands that parameters are checked here and not in the constructor.
-        validate_model(self.kind, self.stored_params())
+        validate_model(self._kind, self._stored_params())
         matrix = self._training_matrix(X, options, previous)
         if previous is None:
             # Names belong to the topics of an earlier fit.
             self._topic_names = {}
-        data = self.open(X if matrix is None else matrix)
+        data = self._open_data(X if matrix is None else matrix)
         if not data.n_words:
             raise DataError(f"{data.title}: there is no word to train on; check what its documents contain")
         executor = executor_for(options.client)
         held_out = self._held_out_data(options.held_out, data)
-        algorithm = self.algorithm(data, previous)
+        algorithm = self._algorithm(data, previous)
         with executor.guarded(), run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
             executor.check_folders([Store(data.url).absolute, url])
             training = Training(
                 algorithm=algorithm,
                 data=data,
                 run=RunStore(url),
-                epochs=self.planned_epochs(),
-                seed=self.seed_number(),
+                epochs=self._planned_epochs(),
+                seed=self._seed_number(),
                 held_out=held_out,
-                evaluate_every=self.evaluate_every if options.evaluate_every is None else options.evaluate_every,
+                evaluate_every=self._evaluate_every if options.evaluate_every is None else options.evaluate_every,
                 # The command line stores its whole configuration, and a user may store anything else.
-                config=(options.config or {}) | {"model": {"kind": self.kind} | self.stored_params()},
+                config=(options.config or {}) | {"model": {"kind": self._kind} | self._stored_params()},
                 callbacks=options.all_callbacks(executor),
                 previous=previous,
             )
@@ -146,7 +146,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     def _held_out_data(self, given: DataLike, data: DataT) -> TrainingData | None:
         """Return the documents for evaluation; raise DataError if they number their words in another way."""
         if given is not None:
-            held_out: TrainingData | None = self.open_held_out(given, data)
+            held_out: TrainingData | None = self._open_held_out(given, data)
         else:
             held_out = data.held_out if data.part == "train" else None
         check_same_words(data, held_out)
@@ -155,30 +155,30 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     # --- what each estimator defines ---
 
     @abstractmethod
-    def algorithm(self, data: DataT, previous: SavedModel | None = None) -> AnyAlgorithm:
+    def _algorithm(self, data: DataT, previous: SavedModel | None = None) -> AnyAlgorithm:
         """Return the algorithm that trains on ``data``; raise ValueError or DataError if that is impossible.
 
         ``previous`` is the saved model that training continues from.
         """
 
     @abstractmethod
-    def open(self, data: DataLike) -> DataT:
+    def _open_data(self, data: DataLike) -> DataT:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
 
-    def check_data(self, url: str) -> None:
+    def _check_data(self, url: str) -> None:
         """Raise DataError unless this estimator can train on what is at ``url``, which is not read yet."""
-        self.open(url)
+        self._open_data(url)
 
     @abstractmethod
-    def open_held_out(self, held_out: DataLike, data: DataT) -> DataT:
+    def _open_held_out(self, held_out: DataLike, data: DataT) -> DataT:
         """Return the store of whatever ``held_out`` of ``fit`` accepts. Its words have the same ids as in ``data``."""
 
     @abstractmethod
-    def planned_epochs(self) -> int:
+    def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
 
     @abstractmethod
-    def seed_number(self) -> int:
+    def _seed_number(self) -> int:
         """Return the seed of all random draws."""
 
     # --- training with further data ---
@@ -214,7 +214,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         with run_folder(options.run) as url:
             previous = self._copy_below(url, model)
             self._train(X, options.replace_run(url), previous)
-        self.merge_previous(model)
+        self._merge_previous(model)
         drop_outgrown_columns(self._fitted())
         return self
 
@@ -232,7 +232,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         """Open the data of ``transform`` or ``score``; raise ValueError if it does not fit the training data."""
         self._check_fixed_parameters()
         matrix = self._as_matrix(X)
-        return self.open(X if matrix is None else matrix)
+        return self._open_data(X if matrix is None else matrix)
 
     def _as_matrix(self, X: DataLike) -> InputMatrix | None:
         """Return X if it is a matrix with the model's columns; None for documents, stores and URLs."""

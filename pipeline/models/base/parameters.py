@@ -1,11 +1,12 @@
 """Parameters of estimators: the arguments of their constructors."""
 
 import inspect
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from ....io.stores.store import JsonObject
+from .other_names import ATTRIBUTES, hint_about
 
 Generator = np.random.RandomState | np.random.Generator
 #: What ``random_state`` may be. None stands for 0.
@@ -23,7 +24,7 @@ class Parameterised:
     """
 
     #: Parameters that decide the shape or the meaning of the trained arrays, so that they must stay as they are.
-    fixed_parameters: ClassVar[tuple[str, ...]] = ()
+    _fixed_parameters: ClassVar[tuple[str, ...]] = ()
 
     #: The parameters that the model was trained with. Without a model, there are none.
     _trained_with: JsonObject
@@ -31,15 +32,15 @@ class Parameterised:
     _drawn_seed: int
 
     @classmethod
-    def parameter_names(cls) -> list[str]:
+    def _parameter_names(cls) -> list[str]:
         """Return the names of the constructor's parameters."""
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> JsonObject:
         """Return the constructor's parameters by name."""
-        return {name: getattr(self, name) for name in self.parameter_names()}
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
-    def stored_params(self) -> JsonObject:
+    def _stored_params(self) -> JsonObject:
         """Return the parameters as files have them: with the seed that was drawn in place of a generator."""
         return {
             name: self._drawn_seed if isinstance(value, Generator) else value
@@ -49,11 +50,21 @@ class Parameterised:
     def set_params(self, **parameters: Any) -> Self:
         """Set constructor parameters by name; raise ValueError for an unknown one."""
         for name, value in parameters.items():
-            if name not in self.parameter_names():
-                known = ", ".join(self.parameter_names())
+            if name not in self._parameter_names():
+                known = ", ".join(self._parameter_names())
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}: it has {known}")
             setattr(self, name, value)
         return self
+
+    if not TYPE_CHECKING:  # otherwise a type checker takes every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the AttributeError of a missing name, with what to use instead of a name of another library."""
+            hint = hint_about(name, type(self), ATTRIBUTES)
+            if hint:
+                raise AttributeError(f"{type(self).__name__} has no {name}: {hint}")
+            # This raises the error again that led here: that of a missing name, or of a property.
+            return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
@@ -62,8 +73,8 @@ class Parameterised:
     def _check_fixed_parameters(self) -> None:
         """Raise ValueError if a parameter was changed after training that the trained arrays depend on."""
         trained_with = getattr(self, "_trained_with", {})
-        for name in self.fixed_parameters:
-            now = self.stored_params()[name]
+        for name in self._fixed_parameters:
+            now = self._stored_params()[name]
             if name in trained_with and trained_with[name] != now:
                 raise ValueError(
                     f"{name} is {now!r}, but the model was trained with {trained_with[name]!r}: set it back with "

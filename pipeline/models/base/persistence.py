@@ -29,10 +29,10 @@ class Persistent(Parameterised, Transformer):
     """Mixin for estimators whose trained model is read from a run or from a folder, and saved to a folder."""
 
     #: Name of the model in configurations, runs and saved models.
-    kind: ClassVar[str]
+    _kind: ClassVar[str]
 
     #: Where the model was loaded from or saved to last. Either may have changed since.
-    saved_at: str = ""
+    _saved_at: str = ""
 
     #: Names that users gave to topics, by number. Empty for models without topics.
     _topic_names: Mapping[int, str] = MappingProxyType({})
@@ -40,10 +40,10 @@ class Persistent(Parameterised, Transformer):
     history_: list[Metrics]
     n_iter_: int
 
-    def loaded(self) -> None:
+    def _loaded(self) -> None:
         """Set the attributes that are computed from ``model_``."""
 
-    def merge_previous(self, previous: TrainedModel) -> None:
+    def _merge_previous(self, previous: TrainedModel) -> None:
         """Complete the model after `partial_fit`: add what only the previous model has, such as words."""
 
     # --- models of runs ---
@@ -65,14 +65,14 @@ class Persistent(Parameterised, Transformer):
         parameters = config_section(meta, "model")
         if "kind" not in parameters:
             raise DataError(f"{url}: this run does not record the parameters of its model; train it again")
-        if parameters.pop("kind") != cls.kind:
-            raise DataError(f"{url}: a run of {meta['algorithm']} where {cls.kind} is needed")
+        if parameters.pop("kind") != cls._kind:
+            raise DataError(f"{url}: a run of {meta['algorithm']} where {cls._kind} is needed")
         data = run.open_data()
         estimator = cls(**parameters)
         estimator._take_last(run, data)
         if with_previous and meta["previous"] is not None:
             copy = run.store.child(f"{PREVIOUS}/{meta['previous']}").absolute
-            estimator.merge_previous(SavedModel.open(copy).load({}))
+            estimator._merge_previous(SavedModel.open(copy).load({}))
         return estimator
 
     def _take_last(self, run: RunStore, data: TrainingData) -> None:
@@ -103,8 +103,8 @@ class Persistent(Parameterised, Transformer):
         self.model_ = TrainedModel(blocks, run.shared(step), vocabulary, metadata)
         self.history_ = rows
         self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
-        self._trained_with = self.stored_params()
-        self.loaded()
+        self._trained_with = self._stored_params()
+        self._loaded()
 
     def _columns_of_store(self, data: TrainingData) -> Columns | None:
         """Return the columns of a store that was made from a matrix with names; None for other stores."""
@@ -133,8 +133,8 @@ class Persistent(Parameterised, Transformer):
         meta = {
             "kind": "model",
             "format": MODEL_FORMAT,
-            "model": self.kind,
-            "parameters": self.stored_params(),
+            "model": self._kind,
+            "parameters": self._stored_params(),
             "arrays": arrays,
             "blocks": len(model.blocks),
             "n_iter": self.n_iter_,
@@ -152,7 +152,7 @@ class Persistent(Parameterised, Transformer):
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
                 store.delete(name)
-        self.saved_at = store.absolute
+        self._saved_at = store.absolute
 
     def _adopt_names(self, url: str) -> None:
         """Take the names that users gave to the topics of this same model at ``url``, if they did."""
@@ -171,10 +171,10 @@ class Persistent(Parameterised, Transformer):
         """
         url = model_in_use(url)
         meta = read_model_meta(url)
-        if meta["model"] != cls.kind:
-            raise DataError(f"{url}: a model of kind {meta['model']} where {cls.kind} is needed")
+        if meta["model"] != cls._kind:
+            raise DataError(f"{url}: a model of kind {meta['model']} where {cls._kind} is needed")
         # A parameter that is missing gets its default. One that is unknown may change what the model means.
-        unknown = sorted(set(meta["parameters"]) - set(cls.parameter_names()))
+        unknown = sorted(set(meta["parameters"]) - set(cls._parameter_names()))
         if unknown:
             raise DataError(
                 f"{url}: a model with the parameters {', '.join(unknown)}, which this version of corpusmill does not "
@@ -184,19 +184,19 @@ class Persistent(Parameterised, Transformer):
         estimator.model_ = SavedModel.open(url).load(meta["about"])
         estimator.history_ = meta["history"]
         estimator.n_iter_ = meta["n_iter"]
-        estimator.saved_at = Store(url).absolute
+        estimator._saved_at = Store(url).absolute
         estimator._trained_with = meta["parameters"]
         estimator._topic_names = read_names(url, meta["arrays"])
-        estimator.loaded()
+        estimator._loaded()
         return estimator
 
-    def saved_name(self) -> str:
-        """Return the name of the arrays at ``saved_at`` if the model there is still this one, else an empty string."""
-        if not self.saved_at or not Store(self.saved_at).exists("model.json"):
+    def _saved_name(self) -> str:
+        """Return the name of the arrays at ``_saved_at`` if the model there is still this one, else an empty string."""
+        if not self._saved_at or not Store(self._saved_at).exists("model.json"):
             return ""
         name = f"arrays-{self._fitted().digest()}"
-        meta = read_model_meta(self.saved_at)
+        meta = read_model_meta(self._saved_at)
         if meta["arrays"] != name:
             return ""
-        parameters = json.loads(json.dumps(self.stored_params(), default=to_json))
+        parameters = json.loads(json.dumps(self._stored_params(), default=to_json))
         return name if meta["parameters"] == parameters else ""

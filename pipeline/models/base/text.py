@@ -36,7 +36,7 @@ class TextEstimator(Estimator[DataT]):
             raise AttributeError(f"this {type(self).__name__} was fitted on a matrix, whose columns are not words")
         return vocabulary["word"].to_pylist()
 
-    def in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
+    def _in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
         """Reorder (K, V) columns like those of the matrix that ``fit`` received. Empty columns get ``missing``.
 
         The vocabulary of a corpus is ordered by frequency. Columns of a model of a corpus therefore stay as they are.
@@ -58,16 +58,12 @@ class TextEstimator(Estimator[DataT]):
         return data
 
     @abstractmethod
-    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return one row per document, (D, K) float32.
 
         The words of document d are ``words[doc_ptr[d]:doc_ptr[d + 1]]``, as ids of the model; ``keys`` (D,) uint64 are
         the keys of its random draws.
         """
-
-    @abstractmethod
-    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `transform_chunk`."""
 
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> DataLike:
         """Return one row per document: (D, K) float32, or a data frame after `set_output`.
@@ -84,7 +80,7 @@ class TextEstimator(Estimator[DataT]):
     @property
     def _n_features_out(self) -> int:
         """Number of columns of ``transform``, for `Transformer`."""
-        return self.transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
+        return self._transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
     def transform_to(
         self, corpus: Corpus, out: str, *, client: "Client | None" = None, replace: bool = False
@@ -119,7 +115,7 @@ class TextEstimator(Estimator[DataT]):
         if not len(known):
             raise KeyError(f"none of {', '.join(words)} is among the words of this model")
         doc_ptr = np.array([0, len(known)])
-        return self.transform_chunk(doc_ptr, known, apply.document_keys(self, doc_ptr, known))[0]
+        return self._transform_chunk(doc_ptr, known, apply.document_keys(self, doc_ptr, known))[0]
 
     def search(
         self,
@@ -143,15 +139,6 @@ class TextEstimator(Estimator[DataT]):
         pairs = [pair for chunk in found for pair in chunk]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 
-    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
-        """Return the held-out log-likelihood per token by document completion; word vectors have none."""
-        sums = self.score_sums(X, client=client)
-        return float(sums["log_likelihood"] / int(sums["tokens"]))
-
-    def score_sums(self, X: DataLike, *, client: "Client | None" = None) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
-        return self._sum_scores(X, client, {})
-
     def match_halves(self, X: DataLike, *, client: "Client | None" = None) -> float | None:
         """Return how often the two halves of a document are more similar than halves of two documents.
 
@@ -165,21 +152,11 @@ class TextEstimator(Estimator[DataT]):
             return None
         return float(sums["won"] / sums["pairs"])
 
-    def _sum_scores(self, X: DataLike, client: "Client | None", options: apply.ScoreOptions) -> Arrays:
-        """Add up `score_chunk` over all documents. ``options`` are further arguments of the model's `score_chunk`."""
-        corpus = self._open_documents(X)
-        sums: Arrays = {}
-        for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
-            sums = add(sums, chunk)
-        if not int(sums.get("tokens", 0)):
-            raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
-        return sums
-
 
 class CorpusEstimator(TextEstimator[Corpus]):
     """Base class of the models that train on a corpus of documents."""
 
-    def open(self, data: DataLike) -> Corpus:
+    def _open_data(self, data: DataLike) -> Corpus:
         """Return the corpus for a Corpus, its URL, a scipy sparse matrix, or documents (strings or lists of words)."""
         if isinstance(data, Corpus):
             return data
@@ -192,13 +169,13 @@ class CorpusEstimator(TextEstimator[Corpus]):
             return corpus_from(data.values, vocabulary=data.names)
         return corpus_from(read_documents(data, type(self).__name__))
 
-    def open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
+    def _open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
         """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
 
         Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
         """
         if isinstance(held_out, Corpus | str | os.PathLike):
-            return self.open(held_out)
+            return self._open_data(held_out)
         return held_out_documents(held_out, data, type(self).__name__)
 
 

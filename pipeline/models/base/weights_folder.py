@@ -32,7 +32,7 @@ class Origin(TypedDict):
 
 def origin_of(estimator: "TextEstimator", corpus: Corpus) -> Origin:
     """Return what the weights of a corpus by a model are computed from."""
-    parameters = {name: value for name, value in estimator.stored_params().items() if name not in EXECUTION_PARAMETERS}
+    parameters = {name: value for name, value in estimator._stored_params().items() if name not in EXECUTION_PARAMETERS}
     digest = hashlib.sha256(json.dumps(parameters, default=to_json, sort_keys=True).encode()).hexdigest()[:8]
     return Origin(
         model=f"{estimator._fitted().digest()}-{digest}",

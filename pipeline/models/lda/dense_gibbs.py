@@ -35,6 +35,7 @@ class DenseSampler(LdaAlgorithm):
     """Base class of the samplers that hold the counts of a chunk as dense tables."""
 
     unread: ClassVar[tuple[str, ...]] = ()
+    kernel_module: ClassVar[str] = "lda.collapsed"
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Add dense counts of the chunk's documents and words, and all blocks of B, to the estimate."""

@@ -15,8 +15,10 @@ from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_components
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
+from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
+from ..base.scored import ScoredEstimator
 from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
 from . import interop
@@ -45,7 +47,7 @@ def default_alpha(n_topics: int) -> float:
     return min(0.1, 5 / n_topics)
 
 
-class LDA(CorpusEstimator, TopicModel):
+class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     """Latent Dirichlet allocation by Gibbs sampling, out of core on Dask.
 
     Each document is a mixture of topics, and each topic is a distribution over words. Parameters are named as in
@@ -172,9 +174,10 @@ class LDA(CorpusEstimator, TopicModel):
            [0.1, 0.9]], dtype=float32)
     """
 
-    kind = "lda"
-    fixed_parameters = ("n_components",)
+    _kind = "lda"
+    _fixed_parameters = ("n_components",)
 
+    @explain_parameters
     def __init__(
         self,
         n_components: int = 100,
@@ -207,15 +210,15 @@ class LDA(CorpusEstimator, TopicModel):
 
     # --- training ---
 
-    def planned_epochs(self) -> int:
+    def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
         return self.max_iter
 
-    def seed_number(self) -> int:
+    def _seed_number(self) -> int:
         """Return the seed of all random draws."""
         return self._seed_of(self.random_state)
 
-    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
+    def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
         """Return the algorithm that trains on a corpus.
 
         Raises ValueError if the corpus lacks a seed word, or if the previous model has another number of topics.
@@ -292,7 +295,7 @@ class LDA(CorpusEstimator, TopicModel):
             return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
         return resolve_device(self.device, SAMPLERS[self.sampler].has_cuda_kernels, f"sampler {self.sampler!r}")
 
-    def merge_previous(self, previous: TrainedModel) -> None:
+    def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the words that only the previous model has."""
         self.model_ = merge_models(self._fitted(), previous)
 
@@ -306,7 +309,7 @@ class LDA(CorpusEstimator, TopicModel):
         components = np.full((self._n_topics, model.vocabulary.num_rows), beta, np.float32)
         for block in entries_by_block(model.blocks):
             components[block.topics, block.words] += block.counts
-        return self.in_input_order(components, beta)
+        return self._in_input_order(components, beta)
 
     @property
     def topic_sizes_(self) -> np.ndarray:
@@ -338,11 +341,11 @@ class LDA(CorpusEstimator, TopicModel):
 
     # --- further documents ---
 
-    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Estimate the topic weights of documents given as word ids of the model: (D, K) float32, rows sum to one."""
         return fold_in(doc_ptr, words, self._trained_topics())
 
-    def score_chunk(
+    def _score_chunk(
         self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray, method: str = "completion", particles: int = 20
     ) -> Arrays:
         """Score documents as `score` does: the sums ``log_likelihood`` and ``tokens``."""
@@ -389,10 +392,10 @@ class LDA(CorpusEstimator, TopicModel):
         DataError
             If there is no token to score.
         """
-        sums = self.score_sums(X, client=client, method=method, particles=particles)
+        sums = self._score_sums(X, client=client, method=method, particles=particles)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
-    def score_sums(
+    def _score_sums(
         self, X: DataLike, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
     ) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; see `score`."""

@@ -34,6 +34,7 @@ class WordOrderGibbs(LdaAlgorithm):
     """
 
     default_max_shards: ClassVar[int] = 1
+    kernel_module: ClassVar[str] = "lda.gibbs"
     # The next chunk of a shard is drawn from these counts.
     counts_late: ClassVar[bool] = False
     parallelism_hint: ClassVar[str] = (

@@ -33,6 +33,7 @@ UNSCORED_EPOCHS = 30
 class Esca(LdaAlgorithm):
     """ESCA (SaberLDA, Li et al. 2017, section 2.2): draw every topic from its full conditional distribution."""
 
+    kernel_module: ClassVar[str] = "lda.esca"
     has_cuda_kernels: ClassVar[bool] = True
 
     def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
@@ -44,6 +45,7 @@ class Esca(LdaAlgorithm):
 class Warp(LdaAlgorithm):
     """WarpLDA (Chen et al. 2016): two Metropolis-Hastings steps per epoch. Time does not grow with the topics."""
 
+    kernel_module: ClassVar[str] = "lda.warp"
     unread: ClassVar[tuple[str, ...]] = ("words", "docs")
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
@@ -70,6 +72,8 @@ class Auto(LdaAlgorithm):
 
     The shared array ``slow`` selects the sampler.
     """
+
+    kernel_module: ClassVar[str] = "lda.warp"
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Return the bytes of a sweep by ESCA, or of one by WarpLDA, which may keep blocks for its second step."""

@@ -13,16 +13,20 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import merge_vocabularies
+from ...engine.algorithm import add
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
+from ..base import apply
 from ..base.advice import warn_of_components
 from ..base.blocks import equal_blocks
 from ..base.columns import Columns, columns_of
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
+from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
+from ..base.scored import ScoredEstimator
 from ..base.text import held_out_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class NMF(RestartedEstimator, TopicModel):
+class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     """Non-negative matrix factorisation A ≈ H·Wᵀ, out of core on Dask.
 
     Rows of A are documents or samples, columns are words or features. The solver is FAST-HALS in cache-sized blocks.
@@ -162,9 +166,10 @@ class NMF(RestartedEstimator, TopicModel):
     (1, 2)
     """
 
-    kind = "nmf"
-    fixed_parameters = ("n_components", "weighting")
+    _kind = "nmf"
+    _fixed_parameters = ("n_components", "weighting")
 
+    @explain_parameters
     def __init__(
         self,
         n_components: int = 100,
@@ -211,7 +216,7 @@ class NMF(RestartedEstimator, TopicModel):
 
     # --- training ---
 
-    def open(self, data: DataLike) -> Corpus | Matrix:
+    def _open_data(self, data: DataLike) -> Corpus | Matrix:
         """Return the store for a Corpus, a Matrix, a URL, documents (strings or token lists), or an array.
 
         Arrays are NumPy's, SciPy's sparse ones or Dask's. AnnData and its files are arrays with names. Raises DataError
@@ -228,32 +233,32 @@ class NMF(RestartedEstimator, TopicModel):
             return corpus_from(read_documents(data, type(self).__name__))
         return matrix_from(data, self.dtype)
 
-    def open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:
+    def _open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:
         """Return the store for a URL, documents or a matrix, to evaluate a model of ``data``."""
         is_stored = isinstance(held_out, Corpus | Matrix | str | os.PathLike)
         if isinstance(data, Corpus) and not is_stored:
             return held_out_documents(held_out, data, type(self).__name__)
-        store = self.open(held_out)
+        store = self._open_data(held_out)
         if isinstance(data, Matrix) and store.n_words != data.n_words:
             raise DataError(
                 f"held_out has {store.n_words} columns and the training data {data.n_words}: pass the same columns"
             )
         return store
 
-    def seed_number(self) -> int:
+    def _seed_number(self) -> int:
         """Return the seed of all random draws."""
         return self._seed_of(self.random_state)
 
-    def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization | SideBySide:
+    def _algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization | SideBySide:
         """Return the algorithm for a store; raise ValueError for parameters that do not fit the data."""
         restarts = self._restarts()
         if not restarts:
-            return self.single_algorithm(data, previous)
+            return self._single_algorithm(data, previous)
         if previous is not None:
             raise ValueError(f"partial_fit continues one factorisation, but restarts is {len(restarts)}: set it to 1")
         return self._side_by_side(data, restarts)
 
-    def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
+    def _single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
         """Return the algorithm of one factorisation."""
         self._check(data, previous)
         if previous is None:
@@ -270,7 +275,7 @@ class NMF(RestartedEstimator, TopicModel):
             scale=float(np.sqrt((total or 1.0) / (D * V) / K)),
             weighting=self.weighting if isinstance(data, Corpus) else "counts",
             tol=self.tol,
-            seed=self.seed_number(),
+            seed=self._seed_number(),
             bounds=equal_blocks(V, self.n_blocks),
             continues=previous is not None,
             device=self._device(),
@@ -321,12 +326,12 @@ class NMF(RestartedEstimator, TopicModel):
                 f"has {smaller} singular vectors for init={self.init!r}: choose 1 to {smaller}, or init='random'"
             )
 
-    def loaded(self) -> None:
+    def _loaded(self) -> None:
         """Drop the arrays that only training needs."""
         model = self._fitted()
         model.blocks = [{name: block[name] for name in BLOCK_ARRAYS if name in block} for block in model.blocks]
 
-    def merge_previous(self, previous: TrainedModel) -> None:
+    def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the rows of words that did not occur again."""
         model = self._fitted()
         W = self._W
@@ -421,7 +426,8 @@ class NMF(RestartedEstimator, TopicModel):
         if isinstance(store, Corpus):
             return super().transform(store, client=client)
         self._check_columns(store)
-        return self._as_output(inference.rows_of_matrix(store, self._factor), X)
+        rows = apply.map_chunks(self, store, client, inference.rows_of_matrix)
+        return self._as_output(np.concatenate(rows), X)
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
@@ -433,7 +439,7 @@ class NMF(RestartedEstimator, TopicModel):
         y : ignored
             Present for scikit-learn's searches.
         client : distributed.Client, optional
-            Where to score the documents of a corpus.
+            Where to score. By default the current Dask client, or this process if there is none.
 
         Returns
         -------
@@ -446,13 +452,17 @@ class NMF(RestartedEstimator, TopicModel):
         if isinstance(store, Corpus):
             return super().score(store, client=client)
         self._check_columns(store)
-        return -inference.error_of_matrix(store, self._factor)
+        sums: Arrays = {}
+        for chunk in apply.map_chunks(self, store, client, inference.error_of_matrix):
+            sums = add(sums, chunk)
+        (error,) = self._factor.algorithm.metrics_from_sums(sums, held_out=True).values()
+        return -error
 
-    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return the rows of H of documents given by the model's word ids: (D, K)."""
         return inference.fold_in(doc_ptr, words, self._factor)
 
-    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+    def _score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Score documents by completion: return the sums ``log_likelihood`` and ``tokens``."""
         return inference.score_by_completion(doc_ptr, words, self._factor, keys)
 

@@ -41,6 +41,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     """
 
     name: ClassVar[str] = "nmf"
+    kernel_module: ClassVar[str] = "nmf.products"
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     device_chunk_tokens: ClassVar[int] = 1 << 19
 

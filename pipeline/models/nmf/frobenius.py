@@ -239,6 +239,7 @@ class FrobeniusFactorization(Factorization):
 class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
+    kernel_module: ClassVar[str] = "nmf.hals"
     merges_on_device: ClassVar[bool] = True
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:

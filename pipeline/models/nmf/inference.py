@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import products
-from ...engine.algorithm import Address, add
+from ...engine.algorithm import Address
+from ...engine.data import DataRef
+from ..base.apply import ModelHandle, open_model
 from ..base.document_completion import select_tokens, split_mask
 from ..base.saved import TrainedModel
 from .factorization import Factorization
@@ -28,26 +29,20 @@ class TrainedFactor(NamedTuple):
     model: TrainedModel
 
 
-def rows_of_matrix(matrix: Matrix, factor: TrainedFactor) -> np.ndarray:
-    """Return the rows of H of a matrix: (D, K)."""
-    algorithm, W, model = factor
-    rows = []
-    for index in range(len(matrix.chunks)):
-        A = algorithm.rows(matrix, index, model.shared)
-        rows.append(algorithm.fold_in(A, W, model.shared["S"])[0])
-    return np.concatenate(rows)
+def rows_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> np.ndarray:
+    """Return the rows of H of a chunk of a matrix: (D, K). This is a task."""
+    algorithm, W, model = open_model(handle)._factor
+    A = algorithm.rows(data.open(), index, model.shared)
+    rows: np.ndarray = algorithm.fold_in(A, W, model.shared["S"])[0]
+    return rows
 
 
-def error_of_matrix(matrix: Matrix, factor: TrainedFactor) -> float:
-    """Return the relative error of a matrix, or the divergence per unit; smaller is better."""
-    algorithm, W, trained = factor
+def error_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> Arrays:
+    """Return the sums of the error of a chunk of a matrix. This is a task."""
+    algorithm, W, trained = open_model(handle)._factor
     model = TrainedModel([{"W": W}], trained.shared, trained.vocabulary, trained.metadata)
-    sums: Arrays = {}
-    for index in range(len(matrix.chunks)):
-        chunk = algorithm.load_chunk(matrix, index, model)
-        sums = add(sums, algorithm.score(model, chunk, None, Address(0, 0, index)))
-    (error,) = algorithm.metrics_from_sums(sums, held_out=True).values()
-    return error
+    sums: Arrays = algorithm.score(model, algorithm.load_chunk(data.open(), index, model), None, Address(0, 0, index))
+    return sums
 
 
 def fold_in(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor) -> np.ndarray:

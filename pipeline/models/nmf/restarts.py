@@ -70,7 +70,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
     _all_restarts: TrainedModel | None = None
 
     @abstractmethod
-    def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
+    def _single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
         """Return the algorithm of one new factorisation."""
 
     def fit_restarts(
@@ -163,20 +163,20 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
             found.append(model)
         return found
 
-    def describe_restarts(self) -> list[RestartDescription]:
+    def _describe_restarts(self) -> list[RestartDescription]:
         """Return the settings, the number of epochs and the error of each factorisation of `restarts_`."""
         return [
             RestartDescription(
-                name=f"k{model.n_components}-seed{model.seed_number()}",
+                name=f"k{model.n_components}-seed{model._seed_number()}",
                 n_components=model.n_components,
-                random_state=model.seed_number(),
+                random_state=model._seed_number(),
                 epochs=model.n_iter_,
                 error=model.history_[-1]["error"],
             )
             for model in self.restarts_
         ]
 
-    def planned_epochs(self) -> int:
+    def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
         restarts = self._restarts()
         if not restarts:
@@ -194,7 +194,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
             )
         if self.restarts == 1 and len(numbers) == 1:
             return []
-        first = self.seed_number()
+        first = self._seed_number()
         return [(number, seed) for number in numbers for seed in range(first, first + self.restarts)]
 
     def _side_by_side(self, data: Corpus | Matrix, restarts: Sequence[Restart]) -> SideBySide:
@@ -203,7 +203,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         factorizations = []
         for components, seed in restarts:
             parameters = {"n_components": components, "random_state": seed} | ONE
-            factorization = type(self)(**self.get_params() | parameters).single_algorithm(data)
+            factorization = type(self)(**self.get_params() | parameters)._single_algorithm(data)
             # PaperHals and other solvers need more than a product and a sweep.
             if type(factorization) is not Hals or factorization.init != "random" or factorization.extrapolate:
                 needed = {"solver": "hals", "order": "separable", "init": "random", "extrapolate": False}

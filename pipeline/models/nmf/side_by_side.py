@@ -91,6 +91,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     """
 
     name: ClassVar[str] = "nmf"
+    kernel_module: ClassVar[str] = "nmf.hals"
 
     factorizations: tuple[Hals, ...]
     max_iter: int

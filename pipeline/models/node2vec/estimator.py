@@ -18,6 +18,7 @@ from ...ingest.graph import ingest_graph
 from ..base.advice import warn_of_text
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
+from ..base.other_names import explain_parameters
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator
 from .walks import WalkOptions, write_walks
@@ -148,8 +149,9 @@ class Node2Vec(SkipGramEstimator):
     (16,)
     """
 
-    kind = "node2vec"
+    _kind = "node2vec"
 
+    @explain_parameters
     def __init__(
         self,
         p: float = 1.0,
@@ -200,7 +202,7 @@ class Node2Vec(SkipGramEstimator):
 
     # --- training ---
 
-    def check_data(self, url: str) -> None:
+    def _check_data(self, url: str) -> None:
         """Raise DataError unless ``url`` is a graph, a corpus of walks or files of edges, which are not read here."""
         store = Store(url)
         if store.exists("corpus.json"):
@@ -212,7 +214,7 @@ class Node2Vec(SkipGramEstimator):
 
     def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
         # Before the walks, which may take long.
-        validate_model(self.kind, self.get_params())
+        validate_model(self._kind, self.get_params())
         with self._walks_of(X, options) as corpus:
             return super()._train(corpus, options, previous)
 
@@ -220,7 +222,7 @@ class Node2Vec(SkipGramEstimator):
     def _walks_of(self, X: DataLike, options: FitOptions) -> Iterator[Corpus]:
         """Yield the corpus of walks; delete temporary files afterwards."""
         if _are_walks(X):
-            corpus = self.open(X)
+            corpus = self._open_data(X)
             if not isinstance(X, list):
                 warn_of_text(corpus)
             yield corpus

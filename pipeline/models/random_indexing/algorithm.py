@@ -1,7 +1,8 @@
 """Random indexing as an algorithm of the engine (Polok et al. 2011, Algorithm 4.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -42,7 +43,9 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     """
 
     name: ClassVar[str] = "random-indexing"
-    size_hint: ClassVar[str] = "lower dimension, cut the model with n_blocks"
+    kernel_module: ClassVar[str] = "random_indexing.accumulate"
+    size_hint: ClassVar[str] = "lower vector_size, cut the model with n_blocks"
+    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType({"dimension": "vector_size", "radius": "window"})
     keeps_state: ClassVar[bool] = False
     device_chunk_tokens: ClassVar[int] = 1 << 19
     # A sum of many chunks is much larger than the delta of one, and would be read for each of them.

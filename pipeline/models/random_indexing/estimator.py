@@ -6,7 +6,6 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays
 from ....io.text.vocabulary import stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows
@@ -15,6 +14,7 @@ from ...engine.device import resolve_device
 from ..base.blocks import cut_equally, equal_blocks
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
+from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
@@ -25,15 +25,13 @@ from .algorithm import RandomIndexingAlgorithm, last_rows
 if TYPE_CHECKING:
     from distributed import Client
 
-#: Dimensions for ``dimension="auto"``: (vocabulary below this size, dimension). The paper took 2,048 for 97,335 words.
+#: For ``vector_size="auto"``: (vocabulary below this size, dimensions). The paper took 2,048 for 97,335 words.
 AUTO_DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
 LARGEST_AUTO_DIMENSION = 4096
 #: A sweep sums the rows of one of the user's blocks. Each of them is cut into this many parts at most, which workers
 #: update at the same time. Small parts would take longer to request than to send.
 MOST_PARTS = 32
 LEAST_ROWS = 5_000
-#: Why these models do not score documents.
-NO_LIKELIHOOD = "random indexing gives documents no likelihood: compare their vectors instead"
 
 
 class _DocumentTerms(NamedTuple):
@@ -52,7 +50,7 @@ class RandomIndexing(CorpusEstimator):
 
     Parameters
     ----------
-    dimension : int or "auto", default=2048
+    vector_size : int or "auto", default=2048
         Length of a vector, D. "auto" chooses 512 to 4,096 by the size of the vocabulary.
     window : int, default=5
         Number of neighbours on each side.
@@ -114,16 +112,16 @@ class RandomIndexing(CorpusEstimator):
     Models of two days add up to the model of both.
 
     >>> from corpusmill import RandomIndexing
-    >>> monday = RandomIndexing(dimension=128, seed_length=4).fit(["a storm in the harbour", "the harbour was closed"])
-    >>> tuesday = RandomIndexing(dimension=128, seed_length=4).fit(["the storm is over"])
+    >>> monday = RandomIndexing(128, seed_length=4).fit(["a storm in the harbour", "the harbour was closed"])
+    >>> tuesday = RandomIndexing(128, seed_length=4).fit(["the storm is over"])
     >>> both = monday.merge(tuesday)
     >>> int(both.wv.get_vecattr("storm", "count"))
     2
     """
 
-    kind = "random-indexing"
-    fixed_parameters = (
-        "dimension",
+    _kind = "random-indexing"
+    _fixed_parameters = (
+        "vector_size",
         "window",
         "seed_length",
         "order",
@@ -137,9 +135,10 @@ class RandomIndexing(CorpusEstimator):
     _document_terms: _DocumentTerms | None = None
     _wv: WordVectors | None = None
 
+    @explain_parameters
     def __init__(
         self,
-        dimension: int | str = 2048,
+        vector_size: int | str = 2048,
         window: int = 5,
         seed_length: int = 10,
         order: str = "permutation",
@@ -155,7 +154,7 @@ class RandomIndexing(CorpusEstimator):
         n_blocks: int = 1,
         device: str = "auto",
     ):
-        self.dimension = dimension
+        self.vector_size = vector_size
         self.window = window
         self.seed_length = seed_length
         self.order = order
@@ -173,15 +172,15 @@ class RandomIndexing(CorpusEstimator):
 
     # --- training ---
 
-    def planned_epochs(self) -> int:
+    def _planned_epochs(self) -> int:
         """Return the number of epochs: one with sparse seeds, and ``retrain`` more."""
         return 1 + self.retrain
 
-    def seed_number(self) -> int:
+    def _seed_number(self) -> int:
         """Return the seed of all random draws."""
         return self._seed_of(self.random_state)
 
-    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> RandomIndexingAlgorithm:
+    def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> RandomIndexingAlgorithm:
         """Return the algorithm for a corpus; raise DataError if ``contexts`` is "words" and their order is unknown."""
         if self.contexts == "words" and not data.is_ordered:
             raise DataError(
@@ -194,7 +193,7 @@ class RandomIndexing(CorpusEstimator):
             bounds=cut_equally(ranges, n_parts),
             # The rows of all ranges that a chunk changes can be as many as its tokens.
             n_ranges=len(ranges) - 1,
-            dimension=_auto_dimension(data.n_words) if self.dimension == "auto" else int(self.dimension),
+            dimension=_auto_dimension(data.n_words) if self.vector_size == "auto" else int(self.vector_size),
             seed_length=self.seed_length,
             radius=self.window,
             order=self.order,
@@ -208,14 +207,14 @@ class RandomIndexing(CorpusEstimator):
 
     # --- the trained model ---
 
-    def loaded(self) -> None:
+    def _loaded(self) -> None:
         """Drop word vectors and document terms that were computed from an earlier ``model_``."""
         self._wv = None
         self._document_terms = None
 
     @property
-    def n_components(self) -> int:
-        """Number of dimensions, under the name that other estimators use."""
+    def _dimension(self) -> int:
+        """Number of dimensions of the trained vectors."""
         return last_rows(self._fitted().block(0)).shape[1]
 
     @property
@@ -252,7 +251,7 @@ class RandomIndexing(CorpusEstimator):
         entropy = np.log2(frequency) - statistics[:, INFORMATION] / (ri_text.INFORMATION_UNIT * frequency)
         return (1 - entropy / max(1.0, np.log2(max(2, n_documents)))).astype(np.float32)
 
-    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return the weighted sums of the vectors of each document's words: (documents, D) float32."""
         model = self._fitted()
         terms = self._document_terms
@@ -262,17 +261,9 @@ class RandomIndexing(CorpusEstimator):
         rows = ri_rows.sum_documents(doc_ptr, words, terms.weights, terms.vectors)
         return ri.normalised(rows) if self.normalize else rows
 
-    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
-        """Raise ValueError, because sums of seeds give documents no likelihood."""
-        raise ValueError(NO_LIKELIHOOD)
-
-    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Raise ValueError, because sums of seeds give documents no likelihood."""
-        raise ValueError(NO_LIKELIHOOD)
-
     def document_vectors(self, X: DataLike, *, client: "Client | None" = None) -> WordVectors:
         """Return the vectors of documents by their keys, to compare with each other and with `query`."""
-        corpus = self.open(X)
+        corpus = self._open_data(X)
         rows = np.asarray(self.transform(corpus, client=client))
         return WordVectors(corpus.documents["key"].to_pylist(), rows)
 
@@ -319,21 +310,21 @@ class RandomIndexing(CorpusEstimator):
         TypeError
             If ``other`` is no `RandomIndexing`.
         """
-        merged = type(self)(**self.stored_params())
+        merged = type(self)(**self._stored_params())
         return merged._become(self._added(other, 1))
 
     def _trained_on(self, X: DataLike, options: FitOptions) -> "RandomIndexing":
         self._check_addable(self)
         self._as_matrix(X)  # raises ValueError for other columns than those of the model
-        parameters = self.stored_params() | {"dimension": self.n_components}
+        parameters = self._stored_params() | {"vector_size": self._dimension}
         return type(self)(**parameters)._train(X, options, None)
 
     def _become(self, model: TrainedModel) -> Self:
         self.model_ = model
         self.history_ = []
         self.n_iter_ = 1
-        self._trained_with = self.stored_params()
-        self.loaded()
+        self._trained_with = self._stored_params()
+        self._loaded()
         return self
 
     def _added(self, other: "RandomIndexing", sign: int) -> TrainedModel:
@@ -345,13 +336,13 @@ class RandomIndexing(CorpusEstimator):
             raise TypeError(f"{other!r:.40} cannot be added: pass a trained RandomIndexing")
         self._check_fixed_parameters()
         other._check_fixed_parameters()
-        others = other.stored_params()
-        for name, value in self.stored_params().items():
+        others = other._stored_params()
+        for name, value in self._stored_params().items():
             # "auto" is a dimension, too, so the vectors themselves are compared.
-            if name in self.fixed_parameters and name != "dimension" and value != others[name]:
+            if name in self._fixed_parameters and name != "vector_size" and value != others[name]:
                 raise ValueError(f"{name} is {value!r} here and {others[name]!r} there: such models cannot be added")
-        if self.n_components != other.n_components:
-            raise ValueError(f"dimension is {self.n_components} here and {other.n_components} there")
+        if self._dimension != other._dimension:
+            raise ValueError(f"vector_size is {self._dimension} here and {other._dimension} there")
         if any("vectors" in model._fitted().block(0) for model in (self, other)):
             raise ValueError("retrained vectors cannot be added or subtracted: train the models with retrain=0")
         # The limits decide which words count, and the sum of two models would need other words.

@@ -9,7 +9,9 @@
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -53,6 +55,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     name: ClassVar[str] = "word2vec"
     keeps_state: ClassVar[bool] = False
     divergence_hint: ClassVar[str] = "lower alpha, window or negative"
+    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType({"dimension": "vector_size"})
 
     dimension: int = 100
     window: int = 5

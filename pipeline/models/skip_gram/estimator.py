@@ -1,17 +1,15 @@
 """What the estimators Word2Vec and Node2Vec have in common: parameters, checks of the corpus, and the trained model."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays
 from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
-from ..base.inputs import DataLike
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
@@ -19,13 +17,6 @@ from .algorithm import MATRICES, SkipGram, total_frequencies
 from .grid_size import grid_size
 from .sequential import SequentialSkipGram
 from .strata import StrataSkipGram, deal_words, in_order_of_words, mass_of
-
-if TYPE_CHECKING:
-    from distributed import Client
-
-
-#: Why these models do not score documents.
-NO_LIKELIHOOD = "word vectors give documents no likelihood: see evaluate, or held_out_loss in history_"
 
 
 class SkipGramEstimator(CorpusEstimator):
@@ -35,8 +26,8 @@ class SkipGramEstimator(CorpusEstimator):
     """
 
     #: The loss is measured after every epoch.
-    evaluate_every = 1
-    fixed_parameters = ("vector_size",)
+    _evaluate_every = 1
+    _fixed_parameters = ("vector_size",)
 
     vector_size: int
     window: int
@@ -58,15 +49,15 @@ class SkipGramEstimator(CorpusEstimator):
 
     # --- training ---
 
-    def seed_number(self) -> int:
+    def _seed_number(self) -> int:
         """Return the seed of all random draws."""
         return self.seed
 
-    def planned_epochs(self) -> int:
+    def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
         return self.epochs
 
-    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
+    def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
         """Return the algorithm for a corpus; raise DataError if no word of the corpus has a neighbour."""
         frequency = total_frequencies(data, previous)
         n_rows = self._check_corpus(data, frequency)
@@ -127,7 +118,7 @@ class SkipGramEstimator(CorpusEstimator):
             )
         return int(frequent[-1]) + 1
 
-    def merge_previous(self, previous: TrainedModel) -> None:
+    def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the words of the previous model that the new corpus does not have, with their vectors."""
         model = self._fitted()
         merged = merge_vocabularies(model.vocabulary, previous.vocabulary)
@@ -144,11 +135,11 @@ class SkipGramEstimator(CorpusEstimator):
             block[name] = W[order]
         shared = model.shared | {"frequency": frequency[order]}
         self.model_ = TrainedModel([block], shared, table.drop_columns("row"), model.metadata)
-        self.loaded()
+        self._loaded()
 
     # --- the trained model ---
 
-    def loaded(self) -> None:
+    def _loaded(self) -> None:
         """Keep the words that occur at least min_count times, in one block, with their frequencies so far."""
         model = self._fitted()
         frequency = model.shared["frequency"]
@@ -172,7 +163,7 @@ class SkipGramEstimator(CorpusEstimator):
             self._wv = WordVectors(self.words_, vectors, counts=model.shared["frequency"])
         return self._wv
 
-    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return the mean of the vectors of each document's words: (D, vector_size) float32, zeros without words."""
         rows = np.zeros((len(doc_ptr) - 1, self.vector_size), np.float32)
         for document in range(len(rows)):
@@ -180,14 +171,6 @@ class SkipGramEstimator(CorpusEstimator):
             if len(own):
                 rows[document] = self.wv.vectors[own].mean(axis=0)
         return rows
-
-    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
-        """Raise ValueError: negative sampling does not define a likelihood of documents."""
-        raise ValueError(NO_LIKELIHOOD)
-
-    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Raise ValueError: negative sampling does not define a likelihood of documents."""
-        raise ValueError(NO_LIKELIHOOD)
 
 
 def _with_term_frequency(table: pa.Table, frequency: np.ndarray) -> pa.Table:

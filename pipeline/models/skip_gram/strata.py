@@ -50,6 +50,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     int64.
     """
 
+    kernel_module: ClassVar[str] = "word2vec.cells"
     row_arrays: ClassVar[tuple[str, ...]] = ("W_in",)
     column_arrays: ClassVar[tuple[str, ...]] = ("W_out",)
     parallelism_hint: ClassVar[str] = "to use more, raise n_blocks, the number of blocks of words"

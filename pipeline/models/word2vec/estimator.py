@@ -1,9 +1,9 @@
 """Word2Vec."""
 
-from typing import TYPE_CHECKING, NoReturn, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
+from ..base.other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator
-from ..skip_gram.gensim_arguments import explain_gensim_arguments
 
 if TYPE_CHECKING:
     from ..base.word_evaluation import AnalogyScores, PairScores
@@ -122,9 +122,9 @@ class Word2Vec(SkipGramEstimator):
     (1, 16)
     """
 
-    kind = "word2vec"
+    _kind = "word2vec"
 
-    @explain_gensim_arguments
+    @explain_parameters
     def __init__(
         self,
         vector_size: int = 100,
@@ -187,13 +187,3 @@ class Word2Vec(SkipGramEstimator):
         if analogies is not None:
             found["analogies"] = evaluate_analogies(self.wv, analogies)
         return found
-
-    # --- gensim's steps of training ---
-
-    def build_vocab(self, *arguments: object, **parameters: object) -> NoReturn:
-        """Raise TypeError: counting the words is part of `fit`."""
-        raise TypeError("build_vocab is not needed: fit counts the words and trains, as in Word2Vec().fit(sentences)")
-
-    def train(self, *arguments: object, **parameters: object) -> NoReturn:
-        """Raise TypeError: the methods that train are `fit` and `partial_fit`."""
-        raise TypeError("Word2Vec has no train: call fit for a new model, or partial_fit to continue a trained one")

@@ -240,7 +240,7 @@ def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=4, length=8)
     chunk = corpus.read_chunk(0)
-    algorithm = LDA(3, device="cuda").algorithm(corpus)
+    algorithm = LDA(3, device="cuda")._algorithm(corpus)
     z = np.random.default_rng(0).integers(0, 3, chunk.n_tokens).astype(np.uint16)
     words = (0, corpus.n_words)
     counts = cuda_esca.finish_words(cuda_esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, 3, None))

@@ -68,32 +68,32 @@ def test_modules_have_the_functions_of_their_interface(module, device):
 
 def test_samplers_and_documents_that_do_not_run_on_a_device_are_refused(corpus):
     with pytest.raises(ValueError, match=r"sampler 'warp' has no CUDA kernels"):
-        LDA(3, sampler="warp", device="cuda").algorithm(corpus)
-    assert LDA(3, sampler="warp").algorithm(corpus).device == "cpu"
+        LDA(3, sampler="warp", device="cuda")._algorithm(corpus)
+    assert LDA(3, sampler="warp")._algorithm(corpus).device == "cpu"
     long = write_topic_corpus(corpus.url + "-long", 2, n_chunks=1, documents=1, length=70_000)
     with pytest.raises(ValueError, match=r"a document of 70,000 tokens \(more than 65,535\) has no CUDA kernels"):
-        LDA(3, device="cuda").algorithm(long)
-    assert LDA(3).algorithm(long).device == "cpu"
+        LDA(3, device="cuda")._algorithm(long)
+    assert LDA(3)._algorithm(long).device == "cpu"
 
 
 def test_a_model_too_large_for_the_device_is_refused_by_the_plan(corpus):
-    algorithm = LDA(1000, device="cuda").algorithm(corpus)
+    algorithm = LDA(1000, device="cuda")._algorithm(corpus)
     needed = max(algorithm.memory(corpus, c).device for c in corpus.chunks)
     assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=3 * needed)).total > 0
     with pytest.raises(DataError, match=r"needs [\d.]+ MiB of device memory, but worker w0 has [\d.]+ MiB for each of"):
         make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=2 * needed))
-    make_plan(LDA(1000, device="cpu").algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
+    make_plan(LDA(1000, device="cpu")._algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
 
 
 def test_a_plan_without_a_device_needs_no_device_memory(corpus):
-    algorithm = LDA(1000, device="auto").algorithm(corpus)
+    algorithm = LDA(1000, device="auto")._algorithm(corpus)
     assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0)).as_numbers()["task_device"] == 0
     with_device = Capacity("w0", "tcp://x", 1, 0, device=1 << 40)
     assert make_plan(algorithm, corpus, with_device).as_numbers()["task_device"] > 0
 
 
 def test_pinned_memory_of_a_worker_with_a_device_is_part_of_its_plan(corpus):
-    algorithm = LDA(1000, device="auto").algorithm(corpus)
+    algorithm = LDA(1000, device="auto")._algorithm(corpus)
     alone, with_device = (
         make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 1 << 30, device=device)) for device in (0, 1 << 40)
     )
@@ -184,14 +184,14 @@ def test_only_workers_touch_a_device(corpus, tmp_path):
 
 
 def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
-    algorithm = Word2Vec(5, method="par").algorithm(corpus)
+    algorithm = Word2Vec(5, method="par")._algorithm(corpus)
     without = Capacity("w0", "tcp://x:1", 2, 0)
     devices = [
         Capacity(f"w{i}", f"{protocol}://x:1", 2, 0, device=1 << 30) for i, protocol in enumerate(["tcp", "ucx"])
     ]
     assert describe_devices(algorithm, corpus, [without]) == ""
-    assert describe_devices(LDA(5, device="cpu").algorithm(corpus), corpus, devices) == ""
-    assert describe_devices(NMF(5).algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
+    assert describe_devices(LDA(5, device="cpu")._algorithm(corpus), corpus, devices) == ""
+    assert describe_devices(NMF(5)._algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
     assert describe_devices(algorithm, corpus, [without, devices[0]]).startswith("1 device; its deltas")
     assert describe_devices(algorithm, corpus, [devices[1]] * 4) == (
         "4 devices, one per worker; their deltas move through the memory of the host (ucx)"
@@ -199,11 +199,11 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
     assert describe_devices(algorithm, corpus, devices).endswith("through the memory of the host (tcp and ucx)")
     # Other models merge deltas on devices, and the blocks of word vectors are trained there.
     for model in (NMF(5), LDA(5), RandomIndexing(50)):
-        assert describe_devices(model.algorithm(corpus), corpus, [devices[1]] * 4) == (
+        assert describe_devices(model._algorithm(corpus), corpus, [devices[1]] * 4) == (
             "4 devices, one per worker; their deltas move from device to device (ucx)"
         )
-    assert describe_devices(NMF(5).algorithm(corpus), corpus, devices).endswith("of the host (tcp and ucx)")
-    assert describe_devices(Word2Vec(5).algorithm(corpus), corpus, [devices[1]] * 2) == (
+    assert describe_devices(NMF(5)._algorithm(corpus), corpus, devices).endswith("of the host (tcp and ucx)")
+    assert describe_devices(Word2Vec(5)._algorithm(corpus), corpus, [devices[1]] * 2) == (
         "2 devices, one per worker; the blocks that they exchange move from device to device (ucx)"
     )
     pooled = [replace(device, device_manager="rmm.allocators.numba") for device in devices]
@@ -234,11 +234,11 @@ class Sizes(NamedTuple):
 def test_small_chunks_for_a_device_are_noted_with_a_size_that_keeps_all_devices_busy(corpus, chunks, devices, advice):
     workers = [Capacity(f"w{i}", f"tcp://x:{i}", 2, 0, device=1 << 30) for i in range(devices)]
     data = SimpleNamespace(chunks=[Sizes(100, tokens) for tokens in chunks])
-    found = describe_devices(LDA(5).algorithm(corpus), data, workers)
+    found = describe_devices(LDA(5)._algorithm(corpus), data, workers)
     if advice is None:
         assert "chunk" not in found
     else:
         assert "chunks of about 500,000 tokens are small for a device, which then mostly waits for launches: " in found
         assert found.endswith(f"ingest with chunk_tokens={advice}")
     # A matrix of vectors in training is launched once for each chunk, which takes much longer.
-    assert "chunk" not in describe_devices(Word2Vec(5).algorithm(corpus), data, workers)
+    assert "chunk" not in describe_devices(Word2Vec(5)._algorithm(corpus), data, workers)

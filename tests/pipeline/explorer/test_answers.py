@@ -125,7 +125,7 @@ def test_names_stay_with_a_model_that_is_trained_further_and_not_with_a_new_one(
 
 
 def test_random_indexing_has_a_map_of_words(folder):
-    RandomIndexing(dimension=64).fit(Corpus(str(folder / "corpus"))).save(str(folder / "ri"))
+    RandomIndexing(vector_size=64).fit(Corpus(str(folder / "corpus"))).save(str(folder / "ri"))
     explorer = open_explorer(str(folder / "ri"))
     model = explorer.answer_model()
     assert sorted(model["labels"]) == sorted((SEA + " " + BREAD).lower().split())

@@ -245,9 +245,20 @@ def test_the_strings_of_a_list_are_documents_and_its_paths_are_files(tmp_path):
     assert documents.hash == files.hash == corpus_from(texts).hash
 
 
+def test_a_list_may_mix_urls_and_paths_of_files(tmp_path):
+    (tmp_path / "a.txt").write_text("one fish\n")
+    (tmp_path / "b.txt").write_text("two fish\n")
+    urls = [(tmp_path / name).as_uri() for name in ("a.txt", "b.txt")]
+    expected = corpus_from(["one fish", "two fish"]).hash
+    assert ingest(urls, str(tmp_path / "urls")).hash == expected
+    assert ingest([urls[0], tmp_path / "b.txt"], str(tmp_path / "both")).hash == expected
+    # A document that mentions a URL stays a document.
+    assert ingest(["one file:///fish", "two file:///fish"], str(tmp_path / "documents")).n_documents == 2
+
+
 def test_a_list_of_the_names_of_files_is_refused_with_the_way_out(tmp_path):
     (tmp_path / "a.txt").write_text("one fish\n")
-    with pytest.raises(DataError, match=r"a\.txt: a file, but .* pass a list of pathlib\.Path"):
+    with pytest.raises(DataError, match=r"a\.txt: a file, but .* pass a list of pathlib\.Path or URLs"):
         ingest([str(tmp_path / "a.txt")], str(tmp_path / "corpus"))
 
 

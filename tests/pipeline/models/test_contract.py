@@ -25,7 +25,7 @@ ESTIMATORS = {
     "word2vec": Word2Vec(vector_size=8, min_count=1, epochs=3, sample=0, n_blocks=2),
     # Node2Vec trains on any corpus as if its documents were walks.
     "node2vec": Node2Vec(vector_size=8, epochs=3),
-    "random-indexing": RandomIndexing(dimension=64, seed_length=4, retrain=2),
+    "random-indexing": RandomIndexing(vector_size=64, seed_length=4, retrain=2),
 }
 each = pytest.mark.parametrize("kind", MODEL_KINDS)
 OLD = BOATS_AND_BREAD
@@ -78,7 +78,7 @@ def fitted(corpus):
 @each
 def test_the_constructor_only_stores_its_parameters(kind):
     model = estimator_class(kind)()
-    assert model.kind == kind
+    assert model._kind == kind
     assert vars(model).keys() == model.get_params().keys()
     for name, parameter in inspect.signature(type(model)).parameters.items():
         assert model.get_params()[name] == parameter.default
@@ -109,6 +109,31 @@ def test_numpy_scalars_are_accepted_as_parameters(corpus, tmp_path):
     assert bits(plain.fit(corpus, run=str(tmp_path / "run"))) == bits(model)
     model.save(str(tmp_path / "model"))
     assert LDA.load(str(tmp_path / "model")).get_params() == plain.get_params()
+
+
+# --- what users see ---
+
+#: The public names of every model. What the engine and the commands call begins with an underscore.
+COMMON = {
+    *("fit", "fit_transform", "partial_fit", "transform", "transform_to", "query", "search", "match_halves"),
+    *("load", "save", "from_run", "get_params", "set_params", "set_output", "get_feature_names_out"),
+    *("words_", "n_features_in_", "feature_names_in_"),
+}
+TOPICS = ["coherence", "components_", "diversity", "score", "topic_names_", "topic_sizes_", "topic_words", "topics"]
+OWN = {
+    "lda": [*TOPICS, "perplexity", "to_gensim", "to_pyldavis"],
+    "nmf": [*TOPICS, "fit_restarts", "inverse_transform", "reconstruction_err_", "restarts_", "vectors_"],
+    "word2vec": ["evaluate", "wv"],
+    "node2vec": ["evaluate", "wv"],
+    "random-indexing": ["document_vectors", "forget", "merge", "wv"],
+}
+
+
+@each
+def test_tab_completion_shows_what_users_use(kind):
+    model = new(kind)
+    shown = {name for name in dir(model) if not name.startswith("_")}
+    assert shown == {*COMMON, *OWN[kind], *model.get_params()}
 
 
 # --- what a fitted model has ---
@@ -186,7 +211,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 def test_a_saved_model_of_another_kind_is_refused(kind, fitted, tmp_path):
     fitted(kind).save(str(tmp_path / "model"))
     other = estimator_class(next(other for other in MODEL_KINDS if other != kind))
-    with pytest.raises(DataError, match=f"a model of kind {kind} where {other.kind} is needed"):
+    with pytest.raises(DataError, match=f"a model of kind {kind} where {other._kind} is needed"):
         other.load(str(tmp_path / "model"))
 
 
@@ -261,7 +286,7 @@ def test_the_run_of_a_partial_fit_has_the_words_of_the_previous_model(kind, corp
         ("nmf", {"weighting": "tfidf"}),
         ("word2vec", {"vector_size": 16}),
         ("node2vec", {"vector_size": 16}),
-        ("random-indexing", {"dimension": 32}),
+        ("random-indexing", {"vector_size": 32}),
         ("random-indexing", {"window": 3}),
     ],
 )

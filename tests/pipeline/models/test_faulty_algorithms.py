@@ -13,7 +13,7 @@ from helpers.toy import write_toy_corpus
     "estimator", [LDA(3), LDA(3, sampler="warp"), NMF(3), RandomIndexing(64)], ids=["lda", "warp", "nmf", "ri"]
 )
 def test_every_constant_and_property_is_that_of_the_wrapped_algorithm(tmp_path, estimator):
-    inner = estimator.algorithm(write_toy_corpus(tmp_path / "corpus"))
+    inner = estimator._algorithm(write_toy_corpus(tmp_path / "corpus"))
     faulty = Faulty(inner, (), str(tmp_path))
     names = FORWARDED | {field.name for field in fields(Algorithm)}
     values = {name: getattr(inner, name) for name in names if not callable(getattr(inner, name))}

@@ -24,7 +24,7 @@ ESTIMATORS = {
     "nmf": lambda: NMF(2, max_iter=3, tol=0),
     "word2vec": lambda: Word2Vec(vector_size=8, min_count=1, epochs=2, sample=0, n_blocks=2),
     "node2vec": lambda: Node2Vec(vector_size=8, epochs=2),
-    "random-indexing": lambda: RandomIndexing(dimension=64, seed_length=4),
+    "random-indexing": lambda: RandomIndexing(vector_size=64, seed_length=4),
 }
 #: Largest relative difference of floating-point numbers that were summed in another order.
 TOLERANCE = 1e-4

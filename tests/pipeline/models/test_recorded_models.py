@@ -74,7 +74,7 @@ def word2vec(**parameters):
 
 
 def random_indexing(**parameters):
-    options = {"dimension": 32, "window": 2, "seed_length": 4, "device": "cpu"} | parameters
+    options = {"vector_size": 32, "window": 2, "seed_length": 4, "device": "cpu"} | parameters
     return vectors(RandomIndexing(**options).fit(documents(0)))
 
 
@@ -120,7 +120,7 @@ CASES = {
     "random-indexing-direction": lambda: random_indexing(order="direction", retrain=1),
     "random-indexing-documents": lambda: random_indexing(contexts="documents", order="none", n_blocks=2),
     "random-indexing-partial": lambda: continued(
-        RandomIndexing(dimension=32, window=2, seed_length=4, device="cpu"), vectors
+        RandomIndexing(vector_size=32, window=2, seed_length=4, device="cpu"), vectors
     ),
 }
 

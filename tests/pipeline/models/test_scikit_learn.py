@@ -79,7 +79,7 @@ def test_lda_of_rounded_entries_passes_all_of_scikit_learns_checks():
         (TfidfVectorizer(), NMF(2)),
         (LDA(2, doc_topic_prior=0.1, max_iter=40),),
         (NMF(2, weighting="tfidf"),),
-        (RandomIndexing(dimension=64, seed_length=4),),
+        (RandomIndexing(vector_size=64, seed_length=4),),
     ],
     ids=["counts-lda", "tfidf-nmf", "text-lda", "text-nmf", "text-random-indexing"],
 )
@@ -169,12 +169,12 @@ def test_a_data_frame_of_text_is_refused_with_advice():
 
 
 @pytest.mark.parametrize("new_generator", [np.random.RandomState, np.random.default_rng])
-@pytest.mark.parametrize("model", [LDA(2, max_iter=2), NMF(2, max_iter=2), RandomIndexing(dimension=64, seed_length=2)])
+@pytest.mark.parametrize("model", [LDA(2, max_iter=2), NMF(2, max_iter=2), RandomIndexing(64, seed_length=2)])
 def test_a_generator_gives_a_seed_to_every_fit(tmp_path, model, new_generator):
     def seeds_of_two_fits():
         estimator = clone(model).set_params(random_state=new_generator(5))
-        first = estimator.fit(BOATS_AND_BREAD).seed_number()
-        return first, estimator.fit(BOATS_AND_BREAD).seed_number(), estimator
+        first = estimator.fit(BOATS_AND_BREAD)._seed_number()
+        return first, estimator.fit(BOATS_AND_BREAD)._seed_number(), estimator
 
     first, second, estimator = seeds_of_two_fits()
     assert (first, second) == seeds_of_two_fits()[:2]
@@ -193,6 +193,6 @@ def test_a_run_with_a_generator_is_resumed_with_the_seed_that_it_drew(tmp_path):
     run = str(tmp_path / "run")
     model = LDA(2, max_iter=4, random_state=np.random.RandomState(5))
     stopped = clone(model).fit(BOATS_AND_BREAD, run=run, callbacks=[lambda event: getattr(event, "epoch", 0) == 2])
-    resumed = LDA(2, max_iter=4, random_state=stopped.seed_number()).fit(BOATS_AND_BREAD, run=run)
+    resumed = LDA(2, max_iter=4, random_state=stopped._seed_number()).fit(BOATS_AND_BREAD, run=run)
     assert resumed.n_iter_ == 4
     assert resumed.model_.digest() == model.fit(BOATS_AND_BREAD).model_.digest()

@@ -46,12 +46,12 @@ def test_a_hundred_restarts_on_a_usual_number_of_cells_stay_in_memory(tmp_path, 
     monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 16 << 30)
     cells = scipy.sparse.random(5000, 2000, 1e-4, "csr", np.float32, random_state=0)
     matrix = write_matrix(tmp_path / "matrix", cells)
-    assert fits_in_memory(NMF(20, restarts=100).algorithm(matrix), matrix, Synchronous())
+    assert fits_in_memory(NMF(20, restarts=100)._algorithm(matrix), matrix, Synchronous())
 
 
 def test_large_runs_and_runs_on_a_cluster_do_not_stay_in_memory(tmp_path, cluster_of):
     matrix = write_matrix(tmp_path / "matrix", COUNTS)
-    small = NMF(3).algorithm(matrix)
+    small = NMF(3)._algorithm(matrix)
     assert fits_in_memory(small, matrix, Synchronous())
-    assert not fits_in_memory(NMF(500_000).algorithm(matrix), matrix, Synchronous())
+    assert not fits_in_memory(NMF(500_000)._algorithm(matrix), matrix, Synchronous())
     assert not fits_in_memory(small, matrix, OnDask(cluster_of(2)))

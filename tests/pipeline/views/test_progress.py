@@ -92,12 +92,12 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
     display = progress.LineDisplay()
     display.train(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
     for epoch in range(1, 6):
-        metrics = {"epoch": epoch, "tokens_per_second": 1e6}
+        metrics = {"epoch": epoch, "seconds": 100.0, "tokens_per_second": 1e6}
         if epoch == 2:
             metrics |= {"tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}
         display.train(EpochFinished(epoch, metrics))
     assert capsys.readouterr().err.splitlines()[1:] == [
-        "train: epoch 1/5, 1 M tokens/s",
+        "train: epoch 1/5, 1 M tokens/s, about 6 min 40 s left",
         "train: epoch 2/5, 2 M tokens/s, held out -7.500 nat/token, about 5 min left",
         "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2, about 3 min 20 s left",
         "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2, about 1 min 40 s left",
@@ -112,9 +112,10 @@ def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, 
     for run, metrics in [("runs/10", {"held_out_log_likelihood": -7.5}), ("runs/20", {"log_likelihood": -6.0})]:
         display.train(RunStarted(run, "lda", 0, 3, 1, 1000, {}))
         for epoch in range(1, 4):
-            display.train(EpochFinished(epoch, {"tokens_per_second": 1e6} | metrics))
+            measured = {"epoch": epoch, "seconds": 100.0, "tokens_per_second": 1e6}
+            display.train(EpochFinished(epoch, measured | metrics))
     assert capsys.readouterr().err.splitlines()[5:] == [
-        "train: epoch 1/3, 1 M tokens/s, training -6.000 nat/token",
+        "train: epoch 1/3, 1 M tokens/s, training -6.000 nat/token, about 3 min 20 s left",
         "train: epoch 2/3, 1 M tokens/s, training -6.000 nat/token, about 1 min 40 s left",
         "train: epoch 3/3, 1 M tokens/s, training -6.000 nat/token",
     ]
@@ -124,10 +125,11 @@ def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(
     times = iter([0, 0, 10, 40, 46, 54, 62])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     display = progress.LineDisplay()
-    display.train(RunStarted("runs/topics", "lda", 0, 10, 1, 1000, {}))
-    for epoch in range(1, 6):
-        display.train(EpochFinished(epoch, {"tokens_per_second": 1e6}))
-    lines = capsys.readouterr().err.splitlines()[1:]
+    display.train(RunStarted("runs/topics", "lda", 0, 10, 1, 1000, {}, compiles=True))
+    for epoch, seconds in enumerate((30.0, 10.0, 6.0, 8.0, 8.0), start=1):
+        display.train(EpochFinished(epoch, {"epoch": epoch, "seconds": seconds, "tokens_per_second": 1e6}))
+    _, note, *lines = capsys.readouterr().err.splitlines()
+    assert note == "train: compiling kernels takes some seconds; later trainings find them on disk"
     assert lines[1] == "train: epoch 2/10, 1 M tokens/s"
     assert lines[3:] == [
         "train: epoch 4/10, 1 M tokens/s, about 42 s left",

@@ -68,6 +68,17 @@ def test_a_run_that_is_resumed_shows_its_earlier_epochs():
     assert status.eta == 24.0
 
 
+def test_epochs_that_may_compile_count_only_if_they_took_long():
+    status = status_after([RunStarted("runs/news", "lda", 0, 10, 1, 900, {}, compiles=True)])
+    expected = [None, None, 14.0, 12.0]
+    for epoch, (seconds, eta) in enumerate(zip((30.0, 5.0, 2.0, 2.0), expected, strict=True), start=1):
+        status.update(EpochFinished(epoch, {"epoch": epoch, "seconds": seconds, "tokens_per_second": 1.0}))
+        assert status.eta == eta
+    status = status_after([RunStarted("runs/news", "lda", 0, 10, 1, 900, {}, compiles=True)])
+    status.update(EpochFinished(1, {"epoch": 1, "seconds": 400.0, "tokens_per_second": 1.0}))
+    assert status.eta == 3600.0
+
+
 @pytest.mark.parametrize(
     "event", [*EVENTS, Described(1, [WordGroup("8.4%", ["sea", "boat"])]), RunFinished("runs/news", 10, "converged")]
 )

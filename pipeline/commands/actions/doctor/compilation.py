@@ -25,7 +25,7 @@ MODELS: dict[str, Estimator] = {
     "Word2Vec": Word2Vec(vector_size=64, epochs=1, min_count=1, device="cpu"),
     "LDA": LDA(20, max_iter=3, device="cpu"),
     "NMF": NMF(20, max_iter=3, device="cpu"),
-    "random indexing": RandomIndexing(dimension=256, device="cpu"),
+    "random indexing": RandomIndexing(vector_size=256, device="cpu"),
 }
 #: A worker has several chunks, whose results are merged.
 CHUNK_TOKENS = 500

@@ -64,7 +64,7 @@ def check_models() -> Iterator[Finding]:
     lda = LDA(2, max_iter=10, random_state=1, device="cpu").fit(texts)
     # Learned priors may differ in their last bits between processors. This only compiles their kernel.
     LDA(2, max_iter=10, learn_priors="asymmetric", device="cpu").fit(texts)
-    index = RandomIndexing(dimension=512, seed_length=4, device="cpu").fit(texts)
+    index = RandomIndexing(vector_size=512, seed_length=4, device="cpu").fit(texts)
     nmf = NMF(2, max_iter=10, random_state=1, device="cpu").fit(texts)
     vectors = Word2Vec(vector_size=16, epochs=3, min_count=1, seed=1, device="cpu").fit(texts)
     wrong = []

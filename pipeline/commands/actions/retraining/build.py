@@ -193,7 +193,7 @@ class VersionBuilder:
             "name": plan.name,
             "previous": plan.head.version,
             "fresh": not plan.start,
-            "model": estimator.kind,
+            "model": estimator._kind,
             "settings": plan.settings,
             "partitions": {url: _record(file) for url, file in files.items()},
             "added": plan.changes.added,

@@ -97,7 +97,7 @@ def test_evaluate_prints_the_coherence_of_each_topic_and_the_mean_last(corpus, s
         (["export", "nmf", "--format", "mallet"], "MALLET's files are for LDA models"),
         (["similar", "nmf", "w0"], "nmf models have no word vectors"),
         (["evaluate", "nmf", "--method", "completion"], "--method applies to lda models"),
-        (["evaluate", "word2vec"], "word vectors give documents no likelihood"),
+        (["evaluate", "word2vec"], "word2vec models give documents no likelihood; lda and nmf models do"),
     ],
 )
 def test_a_model_that_lacks_a_capability_is_refused_with_one_sentence(

@@ -14,7 +14,7 @@ HERE = ("--set", "cluster.kind=synchronous")
 def test_a_file_is_ingested_trained_on_and_receives_the_weights(tmp_path, call):
     path = write_h5ad(tmp_path / "x.h5ad")
     corpus = tmp_path / "corpus"
-    code, out, err = call("ingest", path, corpus, *HERE, "--set", "corpus.held_out=0", "--json")
+    code, out, err = call("ingest", path, corpus, *HERE, "--json")
     assert (code, json.loads(out)["documents"], json.loads(out)["words"]) == (0, 7, 4), err
     LDA(2, max_iter=2, device="cpu").fit(str(corpus)).save(str(tmp_path / "model"))
     command = ("transform", tmp_path / "model", path, "--into", path, *HERE)

@@ -41,6 +41,30 @@ def test_a_bad_configuration_has_exit_code_2(project, call):
     assert "did you mean n_components?" in error_line(err)
 
 
+def test_an_error_names_keys_of_the_configuration_instead_of_parameters_of_python(project, call):
+    assert call("run", "my.yaml", "--set", "model.max_iter=3")[0] == 0
+    code, _, err = call("run", "my.yaml", "--set", "model.max_iter=2")
+    assert code == ExitCode.DATA
+    assert "has 3 epochs already, and model.max_iter is 2: raise model.max_iter to 3" in error_line(err)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "raise memory_limit, or ingest with chunk_tokens=500.",
+            "raise cluster.memory_limit, or ingest with corpus.chunk_tokens=500.",
+        ),
+        ("raise corpus.held_out or lower min_df.", "raise corpus.held_out or lower source.min_df."),
+        ("max_iter/min_df.txt, 'n_blocks' and --max-iter", "max_iter/min_df.txt, 'n_blocks' and --max-iter"),
+        # Sources and models have stop words.
+        ("shorten stop_words: held_out_loss is 3", "shorten stop_words: held_out_loss is 3"),
+    ],
+)
+def test_only_names_of_parameters_are_replaced_by_keys(message, shown):
+    assert explain(DataError(message)).message == shown
+
+
 def test_a_bad_command_line_has_exit_code_2(call):
     for arguments in (["run"], ["frobnicate"], ["run", "quickstart", "--frob"]):
         code, _, err = call(*arguments)

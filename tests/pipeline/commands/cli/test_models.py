@@ -24,7 +24,7 @@ def test_evaluate_scores_and_transform_writes_weights(trained, call):
     assert all(sum(weights) == pytest.approx(1, abs=1e-5) for weights in rows["weights"].to_pylist())
     assert len(list(Path("weights").iterdir())) > 1
     Path("few.txt").write_text("a plane over the sea\n")
-    settings = ("--set", "cluster.kind=synchronous", "--set", "corpus.held_out=0")
+    settings = ("--set", "cluster.kind=synchronous")
     assert call("ingest", "few.txt", "few", *settings)[0] == 0
     assert call("transform", "run/model", "few", "weights", "--replace", *settings[:2])[0] == 0
     assert pq.read_table("weights").num_rows == 1
@@ -38,9 +38,9 @@ def test_a_finished_run_stands_for_its_model(trained, call):
     meta = json.loads(Path("run/run.json").read_text())
     meta["config"]["run"]["model"] = "elsewhere"
     Path("run/run.json").write_text(json.dumps(meta))
-    assert LDA.load("run").saved_at == str(Path("elsewhere").absolute())
+    assert LDA.load("run")._saved_at == str(Path("elsewhere").absolute())
     Path("elsewhere").rename("run/model")
-    assert LDA.load("run").saved_at == str(Path("run/model").absolute())
+    assert LDA.load("run")._saved_at == str(Path("run/model").absolute())
     code, out, _ = call("topics", "run", "--json")
     assert (code, json.loads(out)["topics"]) == (0, json.loads(call("topics", "run/model", "--json")[1])["topics"])
     assert call("evaluate", "run", "corpus", "--config", "my.yaml")[0] == 0
@@ -77,7 +77,7 @@ def test_report_describes_an_incomplete_run_and_a_model_and_compares_two_runs(tr
 
 
 def test_similar_finds_words_by_vectors_and_documents_by_any_model_of_text(trained, call):
-    vectors = ("run", "my.yaml", "--set", "model.kind=random-indexing", "--set", "model.dimension=64")
+    vectors = ("run", "my.yaml", "--set", "model.kind=random-indexing", "--set", "model.vector_size=64")
     code, out, _ = call(*vectors, "--set", "run.url=vectors")
     assert (code, "measured" in out) == (0, True)
     code, out, _ = call("similar", "vectors/model", "boat", "--number", "3")

@@ -59,7 +59,7 @@ def test_exports_have_the_names_of_topics(named, call):
 
 def test_anndata_files_have_the_names_of_topics(project, call):
     write_h5ad("cells.h5ad", COUNTS)
-    settings = ("--set", "cluster.kind=synchronous", "--set", "corpus.held_out=0")
+    settings = ("--set", "cluster.kind=synchronous")
     assert call("ingest", "cells.h5ad", "cells", *settings)[0] == 0
     LDA(3, max_iter=2).fit("cells").save("model")
     ExploredModel("model").name_topic(2, NAME)

@@ -167,7 +167,7 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
         "nmf": ["n_components=2", "max_iter=2"],
         "word2vec": ["vector_size=8", "min_count=1", "epochs=1"],
         "node2vec": ["vector_size=8", "num_walks=2", "walk_length=5", "epochs=1"],
-        "random-indexing": ["dimension=64"],
+        "random-indexing": ["vector_size=64"],
     }
     settings = [f"model.{setting}" for setting in (f"kind={kind}", *small[kind])]
     if kind == "node2vec":

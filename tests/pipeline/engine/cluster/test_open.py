@@ -72,8 +72,8 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
             # The worker has another working directory, and must find files that this process names by relative paths.
             monkeypatch.chdir(tmp_path)
             write_toy_corpus("corpus", n_chunks=2)
-            for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(dimension=64)):
-                model.fit("corpus", client=client, run=f"runs/{model.kind}")
+            for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(64)):
+                model.fit("corpus", client=client, run=f"runs/{model._kind}")
     finally:
         for process in (worker, scheduler):
             if process is not None:

@@ -60,14 +60,14 @@ def test_training_raises_the_likelihood(model):
 
 @pytest.mark.parametrize("n_topics, alpha", [(2, 0.1), (50, 0.1), (100, 0.05), (1000, 0.005)])
 def test_the_default_prior_of_topics_falls_with_their_number_from_fifty_on(corpus, n_topics, alpha):
-    assert LDA(n_topics).algorithm(corpus).alpha == (alpha,)
-    assert LDA(n_topics, doc_topic_prior=50 / n_topics).algorithm(corpus).alpha == (50 / n_topics,)
+    assert LDA(n_topics)._algorithm(corpus).alpha == (alpha,)
+    assert LDA(n_topics, doc_topic_prior=50 / n_topics)._algorithm(corpus).alpha == (50 / n_topics,)
 
 
 def test_killed_workers_do_not_change_the_result(corpus, tmp_path):
     estimator = small()
     table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))
-    faulty = Faulty(estimator.algorithm(corpus), table, str(tmp_path))
+    faulty = Faulty(estimator._algorithm(corpus), table, str(tmp_path))
     with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
         train(Training(faulty, corpus, RunStore(str(tmp_path / "run")), 6, seed=3), OnDask(client))
     run = RunStore(str(tmp_path / "run"))
@@ -97,14 +97,14 @@ def test_the_weights_of_a_document_depend_on_its_own_words_only(corpus, model):
     np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-5)
     chunk = corpus.read_chunk(2)
     keys = np.arange(chunk.n_documents, dtype=np.uint64)
-    together = model.transform_chunk(chunk.doc_ptr, chunk.words, keys)
+    together = model._transform_chunk(chunk.doc_ptr, chunk.words, keys)
     one = slice(chunk.doc_ptr[4], chunk.doc_ptr[5])
-    alone = model.transform_chunk(np.array([0, one.stop - one.start]), chunk.words[one], keys[4:5])
+    alone = model._transform_chunk(np.array([0, one.stop - one.start]), chunk.words[one], keys[4:5])
     np.testing.assert_array_equal(together[4:5], alone)
 
 
 def test_an_empty_document_gets_the_prior(model):
-    row = model.transform_chunk(np.array([0, 0]), np.empty(0, np.uint32), np.zeros(1, np.uint64))
+    row = model._transform_chunk(np.array([0, 0]), np.empty(0, np.uint32), np.zeros(1, np.uint64))
     np.testing.assert_allclose(row, [[0.2] * 5], rtol=1e-6)
 
 
@@ -118,10 +118,10 @@ def test_workers_read_the_saved_model_only_if_it_equals_the_one_in_memory(corpus
     url = str(tmp_path / "model")
     model.save(url)
     loaded = LDA.load(url)
-    assert loaded.saved_name() == model.saved_name() != ""
-    assert loaded.set_params(random_state=9).saved_name() == ""
+    assert loaded._saved_name() == model._saved_name() != ""
+    assert loaded.set_params(random_state=9)._saved_name() == ""
     small(max_iter=1).fit(corpus).save(url)
-    assert model.saved_name() == ""
+    assert model._saved_name() == ""
 
 
 def test_transform_to_writes_bounded_groups_of_rows(corpus, model, tmp_path, monkeypatch):
@@ -227,7 +227,7 @@ def test_a_corpus_eight_times_the_memory_limit_trains_within_the_estimate(large_
     plans = []
     estimator = LDA(16, max_iter=2)
     training = Training(
-        estimator.algorithm(large_corpus),
+        estimator._algorithm(large_corpus),
         large_corpus,
         RunStore(str(tmp_path / "run")),
         epochs=2,

@@ -49,7 +49,7 @@ def test_a_model_does_not_depend_on_the_number_of_chunks_in_a_shard(monkeypatch)
 @pytest.mark.parametrize("sampler", ["esca", "warp", "auto"])
 def test_the_memory_plan_contains_topics_that_wait_although_the_model_is_small(sampler):
     corpus = corpus_from(np.random.default_rng(0).poisson(0.5, (2000, 30)), chunk_tokens=3000)
-    algorithm = LDA(2, sampler=sampler).algorithm(corpus)
+    algorithm = LDA(2, sampler=sampler)._algorithm(corpus)
     chunks = [corpus.read_chunk(index) for index in range(2)]
     waiting = [uncounted(chunk, random_topics(chunk, 2), (0, corpus.n_words)) for chunk in chunks]
     planned = max(algorithm.memory(corpus, chunk).delta for chunk in corpus.chunks)

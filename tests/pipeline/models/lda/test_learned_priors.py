@@ -52,7 +52,7 @@ def test_a_symmetric_alpha_stays_symmetric(corpus):
     ],
 )
 def test_priors_of_few_topics_are_learned_unless_they_are_given(many_documents, parameters, learned):
-    assert LDA(**{"n_components": 5} | parameters).algorithm(many_documents).learn_priors == learned
+    assert LDA(**{"n_components": 5} | parameters)._algorithm(many_documents).learn_priors == learned
 
 
 def test_priors_of_few_documents_are_not_learned():

@@ -35,7 +35,7 @@ def test_blocks_take_less_than_half_of_their_bytes_on_disk(corpus, tmp_path):
 def test_sweeps_of_a_model_that_is_larger_than_the_cache_have_the_same_result(corpus, tmp_path, sampler):
     model = LDA(40, max_iter=2, n_blocks=3, sampler=sampler, random_state=3)
     model.fit(corpus, run=str(tmp_path / "run"), evaluate_every=0)
-    algorithm = model.algorithm(corpus)
+    algorithm = model._algorithm(corpus)
     run = RunStore(str(tmp_path / "run"))
     results = []
     # Nothing is cached; one packed block is; all packed blocks are; all blocks are, and not packed.
@@ -60,7 +60,7 @@ def test_only_the_rows_that_are_needed_are_unpacked_if_the_cache_is_too_small(co
     lengths = np.diff(expected["row_ptr"])
     rows = np.arange(len(lengths)) % 3 == 1
     for cache_bytes, others in ((0, 0), (1 << 20, lengths[~rows])):
-        job = TrainingJob(f"rows {cache_bytes}", run, reference(corpus), model.algorithm(corpus), None, 3, cache_bytes)
+        job = TrainingJob(f"rows {cache_bytes}", run, reference(corpus), model._algorithm(corpus), None, 3, cache_bytes)
         block = StepModel(job, 1).block(0, rows)
         found = np.diff(block["row_ptr"])
         np.testing.assert_array_equal(found[rows], lengths[rows])
@@ -70,7 +70,7 @@ def test_only_the_rows_that_are_needed_are_unpacked_if_the_cache_is_too_small(co
 @pytest.mark.parametrize("sampler", ["esca", "warp"])
 def test_the_plan_of_a_worker_with_enough_memory_has_space_for_all_that_sweeps_read_again(corpus, tmp_path, sampler):
     model = LDA(40, max_iter=1, n_blocks=8, sampler=sampler).fit(corpus, run=str(tmp_path / "run"))
-    algorithm = model.algorithm(corpus)
+    algorithm = model._algorithm(corpus)
     run = RunStore(str(tmp_path / "run"))
     needed = sum(nbytes(run.block(1, block)) for block in range(8))
     for index in range(len(corpus.chunks)):
@@ -81,7 +81,7 @@ def test_the_plan_of_a_worker_with_enough_memory_has_space_for_all_that_sweeps_r
 
 def test_the_plan_of_auto_counts_the_blocks_that_warp_keeps_for_its_second_step(corpus):
     def model_bytes(sampler, n_blocks):
-        algorithm = LDA(40, n_blocks=n_blocks, sampler=sampler).algorithm(corpus)
+        algorithm = LDA(40, n_blocks=n_blocks, sampler=sampler)._algorithm(corpus)
         return algorithm.memory(corpus, corpus.chunks[0]).model / algorithm.block_bytes
 
     assert model_bytes("auto", 3) == model_bytes("warp", 3) == 2

@@ -71,7 +71,7 @@ def test_workers_and_blocks_do_not_change_the_result(corpus, workers, sampler):
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_killed_workers_do_not_change_the_result_of_warp(corpus, tmp_path, n_workers):
     expected = fitted(corpus, "warp").model_.blocks[0]
-    algorithm = LDA(5, doc_topic_prior=0.1, sampler="warp").algorithm(corpus)
+    algorithm = LDA(5, doc_topic_prior=0.1, sampler="warp")._algorithm(corpus)
     faulty = Faulty(algorithm, ((2, 1, 1, "kill"), (4, 0, 1, "kill")), str(tmp_path))
     run = RunStore(str(tmp_path / "run"))
     with open_cluster("local", n_workers=n_workers, memory_limit="2GiB") as client:
@@ -108,7 +108,7 @@ def test_whether_a_rise_is_slow_does_not_depend_on_scale_or_offset(values, scale
 
 
 def test_auto_changes_after_thirty_epochs_if_nothing_is_scored(corpus):
-    algorithm = LDA(5, sampler="auto").algorithm(corpus)
+    algorithm = LDA(5, sampler="auto")._algorithm(corpus)
     slow = [bool(algorithm.update_schedule({"slow": np.bool_(False)}, [{"epoch": 1}] * n)["slow"]) for n in (29, 30)]
     assert slow == [False, True]
 

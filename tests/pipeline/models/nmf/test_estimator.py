@@ -110,7 +110,7 @@ def test_chunks_and_blocks_change_nothing_but_rounding(tmp_path):
 
 
 def test_deltas_that_are_added_in_place_have_the_same_bits_in_all_blocks(tmp_path):
-    algorithm = small(n_blocks=3).algorithm(write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64"))
+    algorithm = small(n_blocks=3)._algorithm(write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64"))
     rng = np.random.default_rng(0)
     # The deltas of all blocks have the same Q, as those of a sweep do.
     left, right = (cut_sums(algorithm.bounds, rng.random((60, 5)), rng.random((5, 5))) for _ in range(2))
@@ -140,8 +140,8 @@ def test_epochs_and_penalties_equal_those_of_scikit_learn(penalties, tmp_path):
     A = sums_of_parts(40, 30, 4) + 0.01
     model = small(n_components=4, max_iter=3, **penalties)
     H = fitted_rows(model, A, tmp_path / "run1")
-    matrix = model.open(A)
-    algorithm = model.algorithm(matrix)
+    matrix = model._open_data(A)
+    algorithm = model._algorithm(matrix)
     start = np.zeros((40, 4))
     nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
     peer = decomposition.NMF(4, init="custom", solver="cd", tol=0, max_iter=3, **penalties)
@@ -169,8 +169,8 @@ def test_the_gradient_criterion_stops_in_the_same_epoch_as_scikit_learn(penaltie
     A = sums_of_parts(110, 30, 4) + 0.01
     given = scipy.sparse.csr_matrix(A) if sparse else A
     model = small(n_components=4, max_iter=500, tol=1e-3, convergence="gradient", **penalties)
-    matrix = model.open(given)
-    algorithm = model.algorithm(matrix)
+    matrix = model._open_data(given)
+    algorithm = model._algorithm(matrix)
     start = np.zeros((110, 4))
     nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
     peer = decomposition.NMF(4, init="custom", solver="cd", tol=1e-3, max_iter=500, **penalties)
@@ -476,7 +476,7 @@ def test_a_component_that_no_row_uses_gets_new_numbers_that_do_not_depend_on_the
     matrix = write_matrix(str(tmp_path / "m"), [sums_of_parts(60, 20, 3)], "float64")
 
     def new_column(n_blocks):
-        algorithm = small(n_components=3, n_blocks=n_blocks, **options).algorithm(matrix)
+        algorithm = small(n_components=3, n_blocks=n_blocks, **options)._algorithm(matrix)
         shared = algorithm.begin_shared(matrix, None)
         column = []
         for block in algorithm.begin_blocks(matrix, range(n_blocks), None):

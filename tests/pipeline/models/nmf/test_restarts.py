@@ -91,7 +91,7 @@ def test_an_interrupted_training_of_restarts_continues_to_the_same_factors(tmp_p
 
 def test_an_epoch_does_not_copy_the_columns_of_idle_restarts(tmp_path):
     matrix = write_matrix(tmp_path / "matrix", cells())
-    algorithm = small(restarts=3, n_components=5).algorithm(matrix)
+    algorithm = small(restarts=3, n_components=5)._algorithm(matrix)
     algorithm = replace(algorithm, max_columns=10)
     block = algorithm.begin(matrix, 0, None)
     assert block["idle_restarts"].tolist() == [2]
@@ -217,7 +217,7 @@ def test_the_memory_estimate_grows_with_the_columns_that_are_trained_at_once(tmp
     for max_columns in (64, 128):
         trainer = small(restarts=10, n_components=20)
         trainer._max_columns = max_columns
-        totals.append(trainer.algorithm(matrix).memory(matrix, chunk))
+        totals.append(trainer._algorithm(matrix).memory(matrix, chunk))
     assert totals[1].state == 2 * totals[0].state == 2 * 1000 * 128 * 4
     assert totals[1].delta > totals[0].delta
     assert totals[1].model == totals[0].model

@@ -150,7 +150,7 @@ def test_random_indexing_refuses_one_huge_document_that_mixes_everything():
 @pytest.mark.parametrize(
     "model",
     [RandomIndexing(256, seed_length=8), LDA(2, max_iter=20), Word2Vec(vector_size=16, min_count=1, sample=0)],
-    ids=lambda model: model.kind,
+    ids=lambda model: model._kind,
 )
 def test_halves_of_documents_find_each_other_better_than_by_chance(model):
     model.fit(documents(200, 1))

@@ -1,0 +1,150 @@
+"""Names of gensim, scikit-learn and tomotopy, and what to write here instead. Only error messages have them."""
+
+import functools
+from collections.abc import Callable, Iterable
+
+_FIT = "pass the data to fit"
+_CLIENT = "pass a Dask client to fit"
+_COMPONENTS = "its name is n_components"
+_EPOCHS = "its name is max_iter, the number of epochs"
+_EVALUATE = "pass evaluate_every to fit"
+_ONLINE = "leave it out: every epoch visits all documents, chunk by chunk"
+_CHUNKS = "leave it out: the option chunk_tokens of ingest sets the size of chunks"
+_VOCABULARY = "choose the vocabulary with min_df, max_df and stop_words of ingest"
+_CBOW = "leave it out: training is always skip-gram (gensim's sg=1), and CBOW is not supported"
+_TOPICS = "topics(n) has the n heaviest words of each topic"
+_TRANSFORM = "transform returns the weights of documents"
+_DOCUMENTS = "pass all documents to fit, and new ones to transform or partial_fit"
+_SCORE = "score returns the log-likelihood per token of held-out documents"
+
+#: Parameters, by the class whose models do not have them.
+PARAMETERS = {
+    "Estimator": {
+        "callbacks": "pass callbacks to fit",
+        "verbose": "pass callbacks=[ProgressLines()] to fit",
+        "n_jobs": _CLIENT,
+        "workers": _CLIENT,
+        "distributed": _CLIENT,
+        "corpus": _FIT,
+        "documents": _FIT,
+        "id2word": "pass lists of words to fit, or a matrix and the words of its columns as vocabulary",
+        "evaluate_every": _EVALUATE,
+        "eval_every": _EVALUATE,
+        "chunksize": _CHUNKS,
+        "batch_size": _CHUNKS,
+        "min_df": _VOCABULARY,
+        "max_df": _VOCABULARY,
+    },
+    "TopicModel": {
+        "num_topics": _COMPONENTS,
+        "n_topics": _COMPONENTS,
+        "k": _COMPONENTS,
+        "seed": "its name is random_state",
+        "passes": _EPOCHS,
+        "epochs": _EPOCHS,
+        "iterations": _EPOCHS,
+        "minimum_probability": "leave it out: transform returns all weights",
+    },
+    "LDA": {
+        "alpha": "its name is doc_topic_prior",
+        "eta": "its name is topic_word_prior",
+        "beta": "its name is topic_word_prior",
+        "learning_method": _ONLINE,
+        "learning_decay": _ONLINE,
+        "learning_offset": _ONLINE,
+        "decay": _ONLINE,
+        "offset": _ONLINE,
+        "update_every": _ONLINE,
+        "total_samples": _ONLINE,
+        "batch": _ONLINE,
+        "min_cf": _VOCABULARY,
+        "rm_top": _VOCABULARY,
+        "tw": "leave it out: tokens of LDA cannot have weights; NMF has weighting='tfidf'",
+    },
+    "NMF": {"shuffle": "leave it out: it is for scikit-learn's solver 'cd'; 'hals' gives the same errors"},
+    "SkipGramEstimator": {
+        "n_components": "its name is vector_size, as in gensim",
+        "random_state": "its name is seed, as in gensim",
+        "max_iter": "its name is epochs, as in gensim",
+        "size": "its name is vector_size, as in gensim 4",
+        "iter": "its name is epochs, as in gensim 4",
+        "sentences": _FIT,
+        "corpus_file": "ingest the file first, then pass the corpus to fit",
+        "max_vocab_size": "leave it out: ingestion counts words within the memory of its workers",
+        "max_final_vocab": "limit the vocabulary with max_features of ingest",
+        "trim_rule": _VOCABULARY,
+        "workers": "use threads for the threads of a task, and pass a Dask client to fit for several processes",
+        "sg": _CBOW,
+        "cbow_mean": _CBOW,
+        "hs": "leave it out: hierarchical softmax is not supported; negative is the number of negative samples",
+        "shrink_windows": "choose a method: the window of 'full' is fixed, those of the others shrink at random",
+        "compute_loss": "leave it out: history_ has the loss of every epoch",
+        "hashfxn": "leave it out: the first vectors depend on seed only",
+        "null_word": "leave it out",
+        "sorted_vocab": "leave it out: words are always sorted by falling frequency",
+        "batch_words": _CHUNKS,
+        "comment": "leave it out",
+    },
+    "RandomIndexing": {"seed": "its name is random_state; seed_length is the length of a word's seed"},
+}
+
+#: Methods and attributes, by the class whose models do not have them.
+ATTRIBUTES = {
+    "TopicModel": {
+        "print_topics": _TOPICS,
+        "show_topics": _TOPICS,
+        "print_topic": _TOPICS,
+        "show_topic": _TOPICS,
+        "get_topic_words": _TOPICS,
+        "summary": _TOPICS,
+        "get_topics": "components_ has the weight of each word in each topic",
+        "get_topic_word_dist": "components_ has the weight of each word in each topic",
+        "get_document_topics": _TRANSFORM,
+        "inference": _TRANSFORM,
+        "infer": _TRANSFORM,
+        "add_doc": _DOCUMENTS,
+        "make_doc": _DOCUMENTS,
+        "log_perplexity": _SCORE,
+        "ll_per_word": _SCORE,
+        "top_topics": "coherence measures each topic",
+    },
+    "Estimator": {
+        "train": "fit trains a new model, and partial_fit continues a trained one",
+        "update": "partial_fit continues a trained model",
+    },
+    "SkipGramEstimator": {
+        "build_vocab": "fit counts the words, then trains",
+        "most_similar": "wv.most_similar has gensim's arguments",
+        "score": "word vectors give documents no likelihood; see evaluate, or held_out_loss in history_",
+    },
+    "RandomIndexing": {"score": "random indexing gives documents no likelihood; see match_halves"},
+}
+
+
+def explain_parameters(init: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a constructor so that parameters of other libraries raise a TypeError that says what to write instead.
+
+    The signature of the constructor stays as it is.
+    """
+
+    @functools.wraps(init)
+    def checked(self: object, *arguments: object, **parameters: object) -> None:
+        model = type(self).__name__
+        # The first parameter of gensim's models is the data. Ours is never a sequence.
+        if arguments and isinstance(arguments[0], Iterable) and not isinstance(arguments[0], str):
+            raise TypeError(f"{model} takes no data: {_FIT}, as in {model}().fit(data)")
+        for parameter in parameters:
+            hint = hint_about(parameter, type(self), PARAMETERS)
+            if hint:
+                raise TypeError(f"{model} has no parameter {parameter!r}: {hint}")
+        init(self, *arguments, **parameters)
+
+    return checked
+
+
+def hint_about(name: str, model: type, table: dict[str, dict[str, str]]) -> str:
+    """Return what one of the tables says about a name, for a class of models; an empty string if nothing."""
+    for base in model.__mro__:
+        if name in table.get(base.__name__, {}):
+            return table[base.__name__][name]
+    return ""

@@ -1,0 +1,43 @@
+"""The base class of models that give documents a likelihood."""
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....io.errors import DataError
+from ....io.stores.store import Arrays
+from ...engine.algorithm import DataT, add
+from . import apply
+from .inputs import DataLike
+from .text import TextEstimator
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class ScoredEstimator(TextEstimator[DataT]):
+    """Base class of the models that score documents. Word vectors do not, so they have no ``score`` at all."""
+
+    @abstractmethod
+    def _score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `_transform_chunk`."""
+
+    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
+        """Return the held-out log-likelihood per token by document completion; larger is better."""
+        sums = self._score_sums(X, client=client)
+        return float(sums["log_likelihood"] / int(sums["tokens"]))
+
+    def _score_sums(self, X: DataLike, *, client: "Client | None" = None) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
+        return self._sum_scores(X, client, {})
+
+    def _sum_scores(self, X: DataLike, client: "Client | None", options: apply.ScoreOptions) -> Arrays:
+        """Add up `_score_chunk` over all documents. ``options`` are further arguments of the model's `_score_chunk`."""
+        corpus = self._open_documents(X)
+        sums: Arrays = {}
+        for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
+            sums = add(sums, chunk)
+        if not int(sums.get("tokens", 0)):
+            raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
+        return sums

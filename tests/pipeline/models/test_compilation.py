@@ -1,0 +1,47 @@
+"""Users are told when a training compiles its kernels first."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+from corpusmill.pipeline.engine.algorithm import Algorithm
+from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
+from numba.core.dispatcher import Dispatcher
+
+SCRIPT = """
+from corpusmill import LDA, ProgressLines
+LDA(2, max_iter=1).fit(["boat on the sea", "bread in the oven"] * 10, callbacks=[ProgressLines()])
+"""
+
+
+def algorithms(base=Algorithm):
+    """Yield all algorithms of the models that ship."""
+    for algorithm in base.__subclasses__():
+        if algorithm.__module__.startswith("corpusmill.pipeline.models."):
+            yield algorithm
+        yield from algorithms(algorithm)
+
+
+def test_the_first_training_says_that_it_compiles_and_the_second_does_not(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    shown = []
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        shown.append(run.stderr.splitlines())
+    note = "train: compiling kernels takes some seconds; later trainings find them on disk"
+    assert [lines.count(note) for lines in shown] == [1, 0]
+    assert shown[0][1] == note, "before the first epoch"
+
+
+@pytest.mark.parametrize("kind", MODEL_KINDS)
+def test_an_algorithm_names_a_module_that_has_kernels(kind):
+    estimator_class(kind)
+    modules = {algorithm.kernel_module for algorithm in algorithms() if algorithm.kernel_module}
+    assert modules
+    for name in modules:
+        module = importlib.import_module(f"corpusmill.kernels.{name}")
+        kernels = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+        assert [kernel for kernel in kernels if kernel.py_func.__module__ == module.__name__]

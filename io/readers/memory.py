@@ -79,6 +79,7 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
         if document is not None and not _is_document(document, are_texts):
             raise DataError(
                 f"document {row} is {str(document)[:40]!r}: all documents must be strings, or all lists of strings"
+                f"{_hint_for_bag(document)}"
             )
     if options.encoding_errors == "replace":
         documents = [_without_surrogates(document) for document in documents]
@@ -93,6 +94,13 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
     convert = as_text if are_texts else as_token_lists
     keys = pa.array([str(row) for row in range(first, first + len(documents))], pa.string())
     return Batch(keys, convert(values, options, lambda row: f"document {first + row}"))
+
+
+def _hint_for_bag(document: Any) -> str:
+    """Say how to convert gensim's bags of words, which are lists of pairs (word id, count)."""
+    if isinstance(document, list) and document and isinstance(document[0], tuple):
+        return "; make a matrix of gensim's bags of words: gensim.matutils.corpus2csc(bags).T"
+    return ""
 
 
 def _is_document(document: Any, are_texts: bool) -> bool:

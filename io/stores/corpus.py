@@ -121,7 +121,7 @@ class Corpus:
             if self.store.is_local and Path(self.store.path).is_file():
                 raise DataError(
                     f"{self.url}: this is a file, and a corpus is needed here; make one of it: "
-                    f"corpusmill ingest {self.url} FOLDER"
+                    f"corpusmill ingest {self.url} FOLDER (in Python, ingest({self.url!r}, FOLDER))"
                 )
             raise DataError(
                 f"{self.url}: no corpus here (no corpus.json); make one: corpusmill ingest SOURCE {self.url}"

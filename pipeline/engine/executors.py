@@ -385,10 +385,12 @@ def _ignore(message: object) -> None:
 
 def executor_for(client: "Client | None") -> Executor:
     """Return the executor of a Dask client; None takes the process's current client, or no Dask at all."""
-    if client is not None:
-        return OnDask(client)
-    from distributed import get_client
+    from distributed import Client, get_client
 
+    if client is not None:
+        if not isinstance(client, Client):
+            raise TypeError(f"client is {client!r}: pass a distributed.Client, such as Client(address)")
+        return OnDask(client)
     try:
         return OnDask(get_client())
     except ValueError:  # there is no current client

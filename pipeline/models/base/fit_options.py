@@ -33,7 +33,7 @@ class FitOptions:
         """Raise TypeError unless ``callbacks`` is a sequence of functions."""
         if not isinstance(self.callbacks, Sequence) or isinstance(self.callbacks, str):
             raise TypeError(
-                f"callbacks is {_shown(self.callbacks)}: pass a list of functions, such as callbacks=[print]"
+                f"callbacks is {_shown(self.callbacks)}: pass a list of functions, such as callbacks=[ProgressLines()]"
             )
         for callback in self.callbacks:
             if not callable(callback):
@@ -55,8 +55,10 @@ class FitOptions:
 
 
 def _shown(value: object) -> str:
-    """Return a function's name, or the start of any other value's representation."""
-    return getattr(value, "__name__", None) or repr(value)[:40]
+    """Return the name of a function or of its class, or the start of any other value's representation."""
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return repr(value)[:40]
 
 
 @contextmanager

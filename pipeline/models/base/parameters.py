@@ -67,7 +67,8 @@ class Parameterised:
             return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
+        defaults = inspect.signature(type(self)).parameters
+        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default))
         return f"{type(self).__name__}({given})"
 
     def _check_fixed_parameters(self) -> None:

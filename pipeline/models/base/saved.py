@@ -137,7 +137,7 @@ def _hint_for_run(store: Store, url: str) -> str:
             f"; if this run has ended, its model is at {place} below the folder where the run was started: call the "
             f"command there; if it has not, {resume}"
         )
-    return f"; this run has not saved its model yet: {resume}"
+    return f"; this run has not saved its model yet: {resume} (in Python, call save after fit)"
 
 
 def has_model(url: str) -> bool:

@@ -83,15 +83,18 @@ class TextEstimator(Estimator[DataT]):
         return self._transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
     def transform_to(
-        self, corpus: Corpus, out: str, *, client: "Client | None" = None, replace: bool = False
+        self, X: DataLike, out: str, *, client: "Client | None" = None, replace: bool = False
     ) -> TransformCounts:
         """Write one Parquet file per chunk, with the columns ``document`` and ``weights``; return what was counted.
+
+        ``X`` is a corpus or its path, or documents in memory, as for `transform`.
 
         Names that users gave to topics are in the metadata of the files, as JSON by number, with the key
         ``topic_names``. The same call may be repeated. Raises DataError if the folder ``out`` has other files, or
         weights of another model or of other documents, unless ``replace`` is True. Files that are no weights are never
         deleted.
         """
+        corpus = self._open_documents(X)
         target = Store(out)
         claim(target, origin_of(self, corpus), replace)
         names = dict(self._topic_names)

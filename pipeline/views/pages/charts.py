@@ -5,6 +5,7 @@ All positions are percentages of the plot's width and height, from its top left 
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -136,7 +137,7 @@ def _exact(value: float) -> str:
 def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     """Return about ``wanted`` evenly spaced round numbers that enclose ``low`` and ``high``."""
     # Equal, or different by rounding only: a step between such values could not be written with digits.
-    if high - low <= _ROUNDING * max(abs(low), abs(high)):
+    if high - low <= max(_ROUNDING * max(abs(low), abs(high)), sys.float_info.min):
         high = low + (abs(low) * 0.1 or 1.0)
     smallest_step = (high - low) / wanted
     magnitude = 10.0 ** math.floor(math.log10(smallest_step))

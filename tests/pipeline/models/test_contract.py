@@ -94,6 +94,14 @@ def test_clone_and_set_params(kind):
 
 
 @each
+def test_a_model_shows_the_parameters_that_are_not_defaults(kind):
+    shown = repr(new(kind, n_blocks=7))
+    assert "n_blocks=7" in shown
+    assert "device" not in shown
+    assert repr(estimator_class(kind)()) == f"{estimator_class(kind).__name__}()"
+
+
+@each
 @pytest.mark.parametrize("parameter, value", [("device", "tpu"), ("n_blocks", 0)])
 def test_an_invalid_parameter_is_named_when_fit_is_called(kind, parameter, value, corpus):
     model = new(kind, **{parameter: value})

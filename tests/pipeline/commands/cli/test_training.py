@@ -61,7 +61,7 @@ def test_a_run_is_not_continued_with_fewer_epochs(trained, call):
     before = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")}
     code, _, err = call("train", "my.yaml", "--set", "model.max_iter=3")
     assert code == 4
-    assert "run: has 4 epochs already, and max_iter is 3: raise max_iter to 4, choose another folder, or delete" in err
+    assert "run: has 4 epochs already, and model.max_iter is 3: raise model.max_iter to 4, choose another folder" in err
     assert "use 'corpusmill train CONFIG --overwrite'" in err
     before.pop(Path("run/run.lock"), None)
     assert {path: path.stat().st_mtime_ns for path in before} == before

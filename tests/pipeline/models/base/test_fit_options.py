@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, Corpus, RandomIndexing, Word2Vec, ingest
+from corpusmill import LDA, NMF, Corpus, ProgressLines, RandomIndexing, Word2Vec, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.explorer.model import ExploredModel
@@ -56,8 +56,15 @@ def test_held_out_data_that_does_not_fit_is_refused():
 def test_callbacks_must_be_a_list_of_functions():
     with pytest.raises(TypeError, match=r"callbacks is print: pass a list of functions"):
         topics().fit(BOATS_AND_BREAD, callbacks=print)
+    with pytest.raises(TypeError, match=r"callbacks is ProgressLines: .*, such as callbacks=\[ProgressLines\(\)\]"):
+        topics().fit(BOATS_AND_BREAD, callbacks=ProgressLines())
     with pytest.raises(TypeError, match=r"callbacks contains 5, which is not a function"):
         topics().fit(BOATS_AND_BREAD, callbacks=[5])
+
+
+def test_an_address_is_no_client():
+    with pytest.raises(TypeError, match=r"client is 'tcp://other:8786': pass a distributed\.Client"):
+        topics().fit(BOATS_AND_BREAD, client="tcp://other:8786")
 
 
 def test_a_run_or_a_model_cannot_be_put_where_a_file_is(tmp_path):

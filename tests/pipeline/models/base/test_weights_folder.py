@@ -1,5 +1,6 @@
 """Folders that transform writes to: results of different models or documents are not mixed."""
 
+import numpy as np
 import pandas
 import pytest
 from corpusmill import LDA, ingest
@@ -38,6 +39,13 @@ def test_the_same_call_may_be_repeated(models, corpus, tmp_path):
     models[0].transform_to(corpus, str(tmp_path / "out"))
     assert contents(tmp_path / "out") == before
     assert len(pandas.read_parquet(tmp_path / "out")) == len(TEXTS)
+
+
+def test_weights_are_written_for_whatever_transform_accepts(models, corpus, tmp_path):
+    for name, data in (("corpus", corpus), ("path", corpus.url), ("memory", TEXTS[:4])):
+        models[0].transform_to(data, str(tmp_path / name))
+        weights = np.stack(pandas.read_parquet(tmp_path / name)["weights"])
+        np.testing.assert_array_equal(weights, models[0].transform(data))
 
 
 def test_weights_of_another_model_or_of_other_documents_are_not_replaced(models, corpus, other_corpus, tmp_path):

@@ -44,7 +44,7 @@ def _check_columns(file: SourceFile, present: list[str], wanted: list[str], wher
         if name not in present:
             raise DataError(
                 f"{file.url}: no column {name!r}; {where} are {listed(present, 'empty')}; "
-                f"name one of them with text, tokens, key or keep"
+                f"name one of them with text, tokens, key or keep (in a configuration: source.text and so on)"
             )
         if present.count(name) > 1:
             raise DataError(f"{file.url}: {present.count(name)} columns have the name {name!r}; rename all but one")

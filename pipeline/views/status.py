@@ -1,5 +1,6 @@
 """The current state of a run, built from its events. The live page, its JSON and the metrics show a RunStatus."""
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -22,9 +23,11 @@ from ..topics import WordGroup
 MAX_ROWS = 2000
 #: Number of the last epochs that the remaining time is estimated from.
 _RECENT_EPOCHS = 10
-#: Workers compile kernels during the first epochs, for up to this number of seconds.
-_COMPILE_EPOCHS = 2
+#: The first epochs of a process are slower: workers compile kernels, load them and fill their caches, for up to this
+#: number of seconds with and without compilation.
+_WARM_UP_EPOCHS = 2
 _COMPILE_SECONDS = 60.0
+_LOAD_SECONDS = 2.0
 _EVENT_TYPES: dict[str, type[Event]] = {event_type.__name__: event_type for event_type in get_args(Event)}
 
 
@@ -67,8 +70,9 @@ class RunStatus:
     groups: list[WordGroup] = field(default_factory=list)
     #: Memory that a worker needs in bytes, by cause.
     plan: dict[str, int] = field(default_factory=dict)
-    #: The last epoch in which kernels may be compiled.
-    compiling: int = 0
+    #: The epoch after which this process began, and the seconds that its first epochs may be too slow by.
+    began: int = 0
+    warm_up: float = 0.0
     #: Number of workers that were lost since the run began. Their shards were swept by others.
     workers_lost: int = 0
     #: Time of the last event in seconds since 1970.
@@ -78,20 +82,18 @@ class RunStatus:
     def eta(self) -> float | None:
         """Seconds that the remaining epochs will take at the pace of the last few; None if unknown.
 
-        Epochs in which kernels were compiled count only as long as there are no others, and if they took much longer
-        than compilation takes.
+        The first epochs of a process count only as long as there are no others, and if they took much longer than it
+        takes to warm up.
         """
         recent = self.rows[-_RECENT_EPOCHS:]
-        if self.epoch <= self.compiling and sum(row["seconds"] for row in recent) < _COMPILE_SECONDS:
-            return None
-        if self.epoch > self.compiling:
-            recent = [row for row in recent if row["epoch"] > self.compiling]
-        if not recent or self.state != "running":
+        others = [row for row in recent if not self.began < row["epoch"] <= self.began + _WARM_UP_EPOCHS]
+        if not others and sum(row["seconds"] for row in recent) < self.warm_up:
             return None
         # A row may be that of a round, which trains a part of the tokens.
-        tokens = sum(row.get("tokens", self.tokens) for row in recent)
-        seconds_per_token = sum(row["seconds"] for row in recent) / max(1, tokens)
-        return (self.epochs - self.epochs_done) * self.tokens * seconds_per_token
+        paces = [row["seconds"] / max(1, row.get("tokens", self.tokens)) for row in others or recent]
+        if not paces or self.state != "running":
+            return None
+        return (self.epochs - self.epochs_done) * self.tokens * statistics.median(paces)
 
     @property
     def epochs_done(self) -> float:
@@ -149,7 +151,8 @@ class RunStatus:
         self.done = 0.0
         self.tokens = event.tokens
         self.plan = dict(event.plan)
-        self.compiling = event.epoch + _COMPILE_EPOCHS if event.compiles else 0
+        self.began = event.epoch
+        self.warm_up = _COMPILE_SECONDS if event.compiles else _LOAD_SECONDS
         self.state = "running"
         self.shards = ["waiting"] * event.shards
         self.rows = [dict(row) for row in event.history[-MAX_ROWS:]]

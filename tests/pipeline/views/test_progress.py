@@ -133,7 +133,7 @@ def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(
     assert lines[1] == "train: epoch 2/10, 1 M tokens/s"
     assert lines[3:] == [
         "train: epoch 4/10, 1 M tokens/s, about 42 s left",
-        "train: epoch 5/10, 1 M tokens/s, about 37 s left",
+        "train: epoch 5/10, 1 M tokens/s, about 40 s left",
     ]
 
 

@@ -79,6 +79,13 @@ def test_epochs_that_may_compile_count_only_if_they_took_long():
     assert status.eta == 3600.0
 
 
+def test_a_slow_first_epoch_after_a_pause_does_not_count():
+    history = tuple({"epoch": epoch, "seconds": 2.0} for epoch in range(1, 5))
+    status = status_after([RunStarted("runs/news", "lda", 4, 10, 1, 900, {}, history=history)])
+    status.update(EpochFinished(5, {"epoch": 5, "seconds": 50.0, "tokens_per_second": 1.0}))
+    assert status.eta == 10.0
+
+
 @pytest.mark.parametrize(
     "event", [*EVENTS, Described(1, [WordGroup("8.4%", ["sea", "boat"])]), RunFinished("runs/news", 10, "converged")]
 )

@@ -120,7 +120,7 @@ def test_the_parts_that_workers_update_do_not_change_retrained_vectors(tmp_path)
     rng = np.random.default_rng(0)
     texts = [np.split(rng.permutation(n_words).astype(np.uint32), 100) for _ in range(3)]
     corpus = write_documents(tmp_path / "corpus", {"train": texts, "held_out": []}, n_words, "wide")
-    algorithm = RandomIndexing(16, retrain=2).algorithm(corpus)
+    algorithm = RandomIndexing(16, retrain=2)._algorithm(corpus)
     assert algorithm.n_blocks == 2 and algorithm.n_ranges == 1
     whole, cut = (RunStore(str(tmp_path / name)) for name in ("whole", "cut"))
     train(Training(replace(algorithm, bounds=(0, n_words)), corpus, whole, 3), Synchronous())

@@ -2,13 +2,18 @@
 
 For B rows V of W_in and n negatives U of W_out:
 
-    G = −strength σ(V Uᵀ),    W_out[negatives] += Gᵀ V,    W_in[rows] += G U
+    G = −strength σ(V Uᵀ),    W_in[rows] += G U,    W_out[negatives] += Gᵀ V
 
 with one strength per row of V. These are three small matrix products, in place of B n products of vectors.
 
-Layout: U is gathered into panels (D / STRIP, n, STRIP), so that a strip of all negatives is contiguous. The rows V stay
-where they are. Products are computed in tiles of PRODUCT_ROWS rows by TILE negatives, moves in tiles of STRIPS strips.
-Lists of rows are padded to whole tiles: the padding is some row, and its gradients are zero.
+A transpose of U would cost a fifth of the products. So a tile of products is the sums of TILE_ROWS rows times four
+negatives along their dimensions. A tree of additions then reduces all vectors of the tile to one.
+
+Rows that the next batch needs may come from the cache that all cores share, or from memory. While the processor
+multiplies, its memory unit is idle. So these rows are prefetched between the tiles.
+
+Layout: V is copied into panels (D / STRIP, rows, STRIP), because W_in changes before W_out does. Lists of rows are
+padded to whole tiles: the padding is some row, and its gradients are zero.
 
 Source: Moon's dissertation (2019), Algorithm 22.
 
@@ -20,132 +25,127 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import kernel
-from ..simd.tiles import transpose, zeros
+from ..simd.tiles import zeros
+from .row_tiles import TILE_ROWS, add_products_of_tile, store_sums_of_tile
 from .strips import (
-    PRODUCT_ROWS,
-    PRODUCT_VECTORS,
+    FLOATS_PER_LINE,
     STRIP,
     WIDTH,
-    add_products_of_four,
     add_strips_to_rows,
     load_strip,
-    multiply_add_rows,
     multiply_add_strips,
     repulsions,
     store_strip,
-    store_sums_of_rows,
-    store_tile,
 )
+from .updates import prefetch_row
 
 #: Negatives of a tile of products.
-TILE = PRODUCT_VECTORS * WIDTH
+TILE_NEGATIVES = 4
 #: Strips of a tile of moves: as many as fit into the registers.
 STRIPS = 4 if WIDTH == 16 else 3
+#: Rows that are prefetched after a tile.
+ROWS_AHEAD = 2
 
 
-class Batch(NamedTuple):
-    """Buffers for up to R rows and N negatives; see `empty_batch`."""
+class Workspace(NamedTuple):
+    """Buffers for the products of one batch; see `empty_workspace`."""
 
-    rows: np.ndarray  # (R + padding,) uint32: rows of W_in
-    strengths: np.ndarray  # (R,) float32: learning rate times weight of each row's repulsion
-    negatives: np.ndarray  # (N + padding,) uint32: rows of W_out
-    U: np.ndarray  # (D / STRIP, N + padding, STRIP) float32: the rows of W_out, strip by strip
-    turned: np.ndarray  # (D, N + padding) float32: the transpose of U
+    V: np.ndarray  # (D / STRIP, R + padding, STRIP) float32: the rows of W_in, strip by strip
     G: np.ndarray  # (R + padding, N + padding) float32: gradients
+    strengths: np.ndarray  # (R,) float32: learning rate times weight of each row's repulsion
 
 
 @kernel
-def empty_batch(rows: int, negatives: int, D: int) -> Batch:
-    """Return buffers for a number of rows and of negatives, each (D,) float32."""
-    R = rows + max(PRODUCT_ROWS, STRIPS)
-    # Whole tiles of products, and of moves.
-    N = (negatives + TILE - 1) // TILE * TILE
-    if N % STRIPS:
-        N += TILE
-    return Batch(
-        np.zeros(R, np.uint32),
+def empty_list(n: int) -> np.ndarray:
+    """Return a list of n rows with its padding: (any,) uint32."""
+    return np.zeros(_padded(n), np.uint32)
+
+
+@kernel
+def empty_workspace(rows: int, negatives: int, D: int) -> Workspace:
+    """Return buffers for a number of rows of W_in and of negatives, each (D,) float32."""
+    N = -(-_padded(negatives) // FLOATS_PER_LINE) * FLOATS_PER_LINE
+    return Workspace(
+        _aligned_zeros(D * _padded(rows)).reshape(D // STRIP, _padded(rows), STRIP),
+        _aligned_zeros(_padded(rows) * N).reshape(_padded(rows), N),
         np.zeros(rows, np.float32),
-        np.zeros(N, np.uint32),
-        np.zeros((D // STRIP, N, STRIP), np.float32),
-        np.zeros((D, N), np.float32),
-        np.zeros((R, N), np.float32),
     )
 
 
-@kernel(_nrt=False)
-def repel(B: int, n: int, batch: Batch, W_in: np.ndarray, W_out: np.ndarray) -> None:
-    """Train the first B rows of the batch with its first n negatives, label 0; a row listed twice moves by both steps.
-
-    W_in and W_out are (any, D) float32.
-    """
-    for b in range(B, len(batch.rows)):
-        batch.rows[b] = batch.rows[0]
-    _gather(W_out, batch.negatives, n, batch.U)
-    _products(B, n, batch, W_in)
-    batch.G[B:] = 0
-    for o in range(n, -(-n // STRIPS) * STRIPS):
-        batch.negatives[o] = batch.negatives[0]
-        batch.G[:B, o] = 0
-    _move(B, n, batch, W_in, W_out)
-
-
-@kernel(_nrt=False)
-def _gather(W: np.ndarray, rows: np.ndarray, n: int, panels: np.ndarray) -> None:
-    """Copy n rows of W to the panels (D / STRIP, any, STRIP)."""
-    D = W.shape[1]
-    for r in range(n):
-        for d in range(0, D, STRIP):
-            store_strip(load_strip(W, np.int64(rows[r]) * D + d), panels, d * panels.shape[1] + r * STRIP)
-
-
-@kernel(_nrt=False)
-def _products(B: int, n: int, batch: Batch, W_in: np.ndarray) -> None:
-    """Set G = −strength σ(V Uᵀ), up to whole tiles."""
-    U, turned, G = batch.U, batch.turned, batch.G
-    D, N = turned.shape
-    # With the negatives side by side, one vector holds one dimension of several of them.
-    for o in range(0, n, WIDTH):
-        for d in range(0, D, WIDTH):
-            transpose(U, (d - d % STRIP) * N + o * STRIP + d % STRIP, STRIP, turned, d * N + o, N)
-    for b in range(0, B, PRODUCT_ROWS):
-        for o in range(0, n, TILE):
-            tile = zeros(G, 2)
-            for d in range(D):
-                tile = multiply_add_rows(tile, W_in, batch.rows, b, d, turned, d * N + o)
-            store_tile(tile, G, b * N + o, N)
-    for b in range(B):
-        for o in range(0, n, WIDTH):
-            repulsions(G, b * N + o, batch.strengths[b])
-
-
-@kernel(_nrt=False)
-def _move(B: int, n: int, batch: Batch, W_in: np.ndarray, W_out: np.ndarray) -> None:
-    """Add Gᵀ V to the negatives' rows of W_out and G U to the batch's rows of W_in."""
-    U, G = batch.U, batch.G
-    D, N = batch.turned.shape
-    for d in range(0, D, STRIP):
-        # The negatives come first, because they need the old rows of W_in, of which there is no copy.
-        for o in range(0, n, STRIPS):
-            tile = zeros(G, STRIPS)
-            for b in range(B):
-                tile = multiply_add_strips(tile, G, b * N + o, 1, W_in, np.int64(batch.rows[b]) * D + d)
-            add_strips_to_rows(tile, W_out, batch.negatives, o, D, d)
-        for b in range(0, B, STRIPS):
-            tile = zeros(G, STRIPS)
-            for o in range(n):
-                tile = multiply_add_strips(tile, G, b * N + o, N, U, d * N + o * STRIP)
-            add_strips_to_rows(tile, W_in, batch.rows, b, D, d)
+@kernel
+def _aligned_zeros(n: int) -> np.ndarray:
+    """Return zeros (n,) float32 that begin with a cache line. A vector that lies in two lines takes twice as long."""
+    zeros = np.zeros(n + FLOATS_PER_LINE, np.float32)
+    first = -(zeros.ctypes.data // 4) % FLOATS_PER_LINE
+    return zeros[first : first + n]
 
 
 @kernel(inline="always")
-def dots_by_four(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: int, last: int, g: np.ndarray) -> None:
-    """Write the products of row i of A with the rows first to last of B (R, D) float32 to g, four at a time.
+def _padded(n: int) -> int:
+    """Return the length of a list of n rows with its padding."""
+    return n + max(TILE_ROWS, STRIPS)
 
-    Up to three numbers of g after the last are overwritten, and as many rows of the list are read.
+
+@kernel(inline="always")
+def _prefetch_some(first: int, last: int, rows: np.ndarray, W: np.ndarray) -> int:
+    """Prefetch up to ROWS_AHEAD of the rows first to last of a list, and return the next one."""
+    end = min(first + ROWS_AHEAD, last)
+    for r in range(first, end):
+        prefetch_row(W, rows[r])
+    return end
+
+
+@kernel(_nrt=False)
+def repel(
+    B: int,
+    rows: np.ndarray,
+    n: int,
+    negatives: np.ndarray,
+    space: Workspace,
+    upcoming: np.ndarray,
+    W_in: np.ndarray,
+    W_out: np.ndarray,
+) -> None:
+    """Train B rows of W_in with n negatives, label 0; a row listed twice moves by both steps.
+
+    ``rows`` and ``negatives`` are made by `empty_list`. Meanwhile the ``upcoming`` rows of W_out (any,) uint32 are
+    prefetched. W_in and W_out are (any, D) float32.
     """
-    D = A.shape[1]
-    for r in range(first, last, 4):
-        tile = zeros(A, 2)
+    V, G = space.V, space.G
+    D = W_in.shape[1]
+    R = V.shape[1]
+    N = G.shape[1]
+    ahead = 0
+    for b in range(B, len(rows)):
+        rows[b] = rows[0]
+    for b in range(B):
         for d in range(0, D, STRIP):
-            tile = add_products_of_four(tile, A, np.int64(i) * D + d, B, rows, r, D, d)
-        store_sums_of_rows(tile, g, r)
+            store_strip(load_strip(W_in, np.int64(rows[b]) * D + d), V, d * R + b * STRIP)
+    for b in range(0, B, TILE_ROWS):
+        for o in range(0, n, TILE_NEGATIVES):
+            tile = zeros(G, TILE_ROWS)
+            for d in range(0, D, WIDTH):
+                tile = add_products_of_tile(tile, W_in, rows, b, W_out, negatives, o, D, d)
+            store_sums_of_tile(tile, G, b * N + o, N)
+            ahead = _prefetch_some(ahead, len(upcoming), upcoming, W_out)
+    for b in range(B):
+        for o in range(0, n, WIDTH):
+            repulsions(G, b * N + o, space.strengths[b])
+    G[B:] = 0
+    for o in range(n, -(-n // STRIPS) * STRIPS):
+        negatives[o] = negatives[0]
+        G[:B, o] = 0
+    for d in range(0, D, STRIP):
+        # The rows of W_in come first, because they need the old rows of W_out, of which there is no copy.
+        for b in range(0, B, STRIPS):
+            tile = zeros(G, STRIPS)
+            for o in range(n):
+                tile = multiply_add_strips(tile, G, b * N + o, N, W_out, np.int64(negatives[o]) * D + d)
+            add_strips_to_rows(tile, W_in, rows, b, D, d)
+            ahead = _prefetch_some(ahead, len(upcoming), upcoming, W_out)
+        for o in range(0, n, STRIPS):
+            tile = zeros(G, STRIPS)
+            for b in range(B):
+                tile = multiply_add_strips(tile, G, b * N + o, 1, V, d * R + b * STRIP)
+            add_strips_to_rows(tile, W_out, negatives, o, D, d)
+            ahead = _prefetch_some(ahead, len(upcoming), upcoming, W_out)

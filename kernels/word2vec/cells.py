@@ -41,12 +41,11 @@ from ..jit import kernel
 from ..random import draw
 from ..simd.prefetch import prefetch
 from ..simd.tiles import ROWS, zeros
-from .batches import dots_by_four
+from .batches import empty_list, empty_workspace, repel
 from .pairs import LOW, SHIFT
 from .runs import PAIRS, RUNS, find_runs, stride_of
-from .small_batches import SmallBatch, empty_small_batch, empty_workspace, repel_small
 from .strips import STRIP, WIDTH, add_products_of_pairs, repulsions, store_sums_of_rows
-from .updates import move_rows, prefetch_row
+from .updates import dots_by_four, move_rows, prefetch_row
 
 #: Pairs of a run. With longer runs, a pair has fewer products with negatives: runs of four take three quarters of the
 #: time, but the vectors answer fewer analogies (docs/explanation/strata-experiments.md).
@@ -88,6 +87,17 @@ class Order(NamedTuple):
     runs: np.ndarray  # (runs,) int64: see runs.py
     stride: int  # the run after run r is (r + stride) mod runs
     pairs_of_centre: np.ndarray  # (rows of W_in,) uint8: pairs of each centre in the batch that is being filled
+
+
+class Batch(NamedTuple):
+    """A batch of up to RUNS runs, with SHARED negatives; see `_empty_batch`."""
+
+    rows: np.ndarray  # (any,) uint32: rows of W_in, one for each run
+    ends: np.ndarray  # (RUNS + 1,) int64: run b has the pairs ends[b]:ends[b + 1]
+    centres: np.ndarray  # (any,) uint32: rows of W_in, one for each pair
+    contexts: np.ndarray  # (any,) uint32: rows of W_out, one for each pair, and then the negatives
+    negatives: np.ndarray  # (any,) uint32: rows of W_out
+    places: np.ndarray  # (SHARED,) uint64: of the negatives in their table
 
 
 class Limits(NamedTuple):
@@ -137,8 +147,8 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     n_runs, heavy = find_runs(pairs, runs, limits.run)
     g = np.zeros(RUNS * RUN + SHARED + WIDTH, np.float32)
     space = empty_workspace(RUNS, SHARED, W_in.shape[1])
-    batch = empty_small_batch(RUNS, RUNS * RUN, SHARED)
-    next_batch = empty_small_batch(RUNS, RUNS * RUN, SHARED)
+    batch = _empty_batch()
+    next_batch = _empty_batch()
     batches = batch, next_batch
     # Numba would compile the kernels called here once more for a constant 0.
     zero = np.int64(0)
@@ -158,7 +168,7 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
         for b in range(B):
             space.strengths[b] = alpha * limits.weight * (batch.ends[b + 1] - batch.ends[b])
         upcoming = next_batch.contexts[: next_batch.ends[next_B] + SHARED]
-        repel_small(B, SHARED, batch, space, upcoming, W_in, W_out)
+        repel(B, batch.rows, SHARED, batch.negatives, space, upcoming, W_in, W_out)
         B = next_B
         batch, next_batch = next_batch, batch
 
@@ -172,6 +182,20 @@ def _learning_rate(options: CellOptions, done: int) -> np.float32:
 # --- batches of runs ---
 
 
+@kernel
+def _empty_batch() -> Batch:
+    """Return the lists of a batch, with room for the pairs that are multiplied beyond its end."""
+    most = RUNS * RUN + SHARED + ROWS
+    return Batch(
+        empty_list(RUNS),
+        np.zeros(RUNS + 1, np.int64),
+        np.zeros(most, np.uint32),
+        np.zeros(most, np.uint32),
+        empty_list(SHARED),
+        np.zeros(SHARED, np.uint64),
+    )
+
+
 @kernel(_nrt=False)
 def _fill_batch(
     order: Order,
@@ -180,7 +204,7 @@ def _fill_batch(
     limits: Limits,
     options: CellOptions,
     table: np.ndarray,
-    batch: SmallBatch,
+    batch: Batch,
     W_in: np.ndarray,
 ) -> tuple[int, int, int]:
     """Fill a batch with runs, draw its negatives, and prefetch its rows of W_in.
@@ -208,7 +232,7 @@ def _fill_batch(
 
 
 @kernel(inline="always")
-def _add_run(order: Order, run: int, B: int, limits: Limits, batch: SmallBatch) -> bool:
+def _add_run(order: Order, run: int, B: int, limits: Limits, batch: Batch) -> bool:
     """Add a run to the batch after B others, and return True, unless the batch would become too large."""
     first = run >> 4
     m = run & PAIRS
@@ -232,7 +256,7 @@ def _add_run(order: Order, run: int, B: int, limits: Limits, batch: SmallBatch) 
 
 
 @kernel(_nrt=False)
-def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, batch: SmallBatch) -> None:
+def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, batch: Batch) -> None:
     """Draw the negatives of a batch whose first run begins with the pair ``head``: one from each part of the table.
 
     Only their places in the table are drawn, because the table comes from the cache that all cores share.
@@ -245,14 +269,14 @@ def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, batch: S
 
 
 @kernel(_nrt=False)
-def _read_negatives(n: int, table: np.ndarray, batch: SmallBatch) -> None:
+def _read_negatives(n: int, table: np.ndarray, batch: Batch) -> None:
     """Read the negatives that were drawn; list them after the first n contexts too."""
     for o in range(SHARED):
         batch.negatives[o] = batch.contexts[n + o] = table[batch.places[o]]
 
 
 @kernel(_nrt=False)
-def _attract(B: int, alpha: np.float32, batch: SmallBatch, g: np.ndarray, W_in: np.ndarray, W_out: np.ndarray) -> None:
+def _attract(B: int, alpha: np.float32, batch: Batch, g: np.ndarray, W_in: np.ndarray, W_out: np.ndarray) -> None:
     """Train the B runs of a batch with label 1: all products come before all moves."""
     ends, contexts = batch.ends, batch.contexts
     D = W_in.shape[1]
@@ -283,7 +307,7 @@ def _train_heavy(
     options: CellOptions,
     limits: Limits,
     done: int,
-    batches: tuple[SmallBatch, SmallBatch],
+    batches: tuple[Batch, Batch],
     g: np.ndarray,
 ) -> int:
     """Train the pairs first to last, of one centre, in short runs with negatives of their own.
@@ -315,7 +339,7 @@ def _fill_heavy(
     size: int,
     table: np.ndarray,
     options: CellOptions,
-    batch: SmallBatch,
+    batch: Batch,
     W_out: np.ndarray,
 ) -> int:
     """List the contexts of a run of up to ``size`` pairs from ``head`` on, and its negatives; prefetch their rows.

@@ -20,12 +20,13 @@ import numpy as np
 
 from ..jit import kernel
 from ..random import draw
-from .batches import dots_by_four, empty_batch, repel
+from .batches import empty_list, empty_workspace, repel
 from .strips import WIDTH, repulsions
 from .text import Text, TrainingOptions
 from .updates import (
     AHEAD,
     add_context,
+    dots_by_four,
     first_negative,
     learning_rate,
     move_rows,
@@ -49,7 +50,9 @@ def train_par(first: int, last: int, text: Text, options: TrainingOptions, W_in:
         np.zeros(most_pairs + 4 + WIDTH, np.float32),
         np.zeros(BATCH + 1, np.int64),
     )
-    batch = empty_batch(BATCH, (options.window + 1) * options.negative, W_in.shape[1])
+    most_negatives = (options.window + 1) * options.negative
+    batch, negatives = empty_list(BATCH), empty_list(most_negatives)
+    space = empty_workspace(BATCH, most_negatives, W_in.shape[1])
     for d in range(first, last):
         start, end = ptr[d], ptr[d + 1]
         if end - start < 2:
@@ -61,13 +64,13 @@ def train_par(first: int, last: int, text: Text, options: TrainingOptions, W_in:
             n = number_of_negatives(head - start, tail - start, end - start, options)
             base = first_negative(position, options)
             for k in range(n):
-                batch.negatives[k] = negative_at(options, base + k)
-            _attract((start, head, tail, end), text, options, alpha, batch.negatives[:n], pairs, W_in, W_out)
+                negatives[k] = negative_at(options, base + k)
+            _attract((start, head, tail, end), text, options, alpha, negatives[:n], pairs, W_in, W_out)
             for b in range(tail - head):
-                batch.rows[b] = words[head + b]
-                batch.strengths[b] = alpha
+                batch[b] = words[head + b]
+                space.strengths[b] = alpha
             if n:
-                repel(tail - head, n, batch, W_in, W_out)
+                repel(tail - head, batch, n, negatives, space, negatives[:0], W_in, W_out)
 
 
 @kernel(_nrt=False)

@@ -1,4 +1,4 @@
-"""Products of several rows of a matrix with four rows of another one, for small_batches.py. See simd/lowering.py.
+"""Products of several rows of a matrix with four rows of another one, for batches.py. See simd/lowering.py.
 
 Each of the products has a vector of sums of its own. The rows stay where they are, and no transpose is needed. In the
 end, a tree of additions reduces all vectors of sums to one vector.

@@ -7,7 +7,7 @@ is a whole number of strips. The functions are the inner loops of skip_gram.py:
 - moving two rows towards each other in one pass over both (`pull_strip`);
 - dot products of one row with four others at a time, or of four pairs of rows (`add_products_of_four`,
   `add_products_of_pairs`, `store_sums_of_rows`);
-- the three matrix products of a mini-batch (`multiply_add_rows`, `multiply_add_strips`, `add_strips_to_rows`);
+- the last two matrix products of a mini-batch (`multiply_add_strips`, `add_strips_to_rows`);
 - the gradient of eight or sixteen pairs at once (`repulsions`).
 
 All arrays are C-contiguous float32.
@@ -35,10 +35,6 @@ VECTORS_PER_STRIP = ROWS
 STRIP = VECTORS_PER_STRIP * WIDTH
 STRIP_TYPE = Tile(types.float32, 1)
 FLOATS_PER_LINE = CACHE_LINE_BYTES // 4
-#: Vectors and rows of a tile of products. An FMA takes four cycles, so it takes eight independent sums to keep two
-#: arithmetic units busy. One wide vector is as many negatives as a batch needs.
-PRODUCT_VECTORS = 1 if WIDTH == 16 else 2
-PRODUCT_ROWS = 8 // PRODUCT_VECTORS
 #: Coefficients log(2)^k / k! of the series of 2^f. Its error is 1e-7 for |f| <= 1/2.
 SERIES = [math.log(2) ** k / math.factorial(k) for k in range(7)]
 #: Beyond this product the sigmoid is 0 or 1 in float32.
@@ -187,39 +183,6 @@ def pull_strip(
 
 
 @intrinsic
-def multiply_add_rows(
-    typingctx: TypingContext,
-    tile: Tile,
-    a: types.Array,
-    rows: types.Array,
-    r: types.Integer,
-    d: types.Integer,
-    b: types.Array,
-    j: types.Integer,
-) -> Lowering:
-    """Return a tile of products plus the outer product of some numbers of ``a`` and the vectors that begin at ``b[j]``.
-
-    ``a`` is a matrix. The numbers are those in column d of its rows ``rows[r]``, ``rows[r + 1]``, and so on:
-    PRODUCT_ROWS numbers, and PRODUCT_VECTORS vectors.
-    """
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        sums, a, rows, r, d, b, j = memories(context, builder, signature, values)
-        columns = context.make_array(signature.args[1])(context, builder, values[1]).shape
-        columns = builder.extract_value(columns, 1)
-        vectors = [b.load(b.index(j, v * WIDTH)) for v in range(PRODUCT_VECTORS)]
-        for row in range(PRODUCT_ROWS):
-            factor = a.broadcast(start_of_strip(builder, rows, rows.index(r, row), columns, d))
-            for v in range(PRODUCT_VECTORS):
-                at = row * PRODUCT_VECTORS + v
-                total = fma(builder, factor, vectors[v], builder.extract_value(sums, at))
-                sums = builder.insert_value(sums, total, at)
-        return sums
-
-    return tile(tile, a, rows, index_type(r), index_type(d), b, index_type(j)), codegen
-
-
-@intrinsic
 def multiply_add_strips(
     typingctx: TypingContext,
     tile: Tile,
@@ -250,23 +213,6 @@ def multiply_add_strips(
         return sums
 
     return tile(tile, a, index_type(i), index_type(stride), b, index_type(j)), codegen
-
-
-@intrinsic
-def store_tile(
-    typingctx: TypingContext, tile: Tile, out: types.Array, at: types.Integer, stride: types.Integer
-) -> Lowering:
-    """Write a tile of products to ``out`` from index ``at`` on, each row ``stride`` numbers after the one before."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        sums, out, at, stride = memories(context, builder, signature, values)
-        for row in range(PRODUCT_ROWS):
-            for v in range(PRODUCT_VECTORS):
-                out.store(out.index(at, v * WIDTH), builder.extract_value(sums, row * PRODUCT_VECTORS + v))
-            at = builder.add(at, stride)
-        return context.get_dummy_value()
-
-    return types.void(tile, out, index_type(at), index_type(stride)), codegen
 
 
 @intrinsic

@@ -22,11 +22,13 @@ from .strips import (
     STRIP,
     WIDTH,
     add_products,
+    add_products_of_four,
     load_strip,
     prefetch_strip,
     pull_strip,
     repulsions,
     store_strip,
+    store_sums_of_rows,
     sum_strips,
 )
 from .text import Text, TrainingOptions
@@ -162,6 +164,20 @@ def dot_products(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: 
         for d in range(0, D, STRIP):
             total = add_products(total, A, a + d, B, b + d, b + d)
         g[last - 1] = sum_strips(total)[0]
+
+
+@kernel(inline="always")
+def dots_by_four(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: int, last: int, g: np.ndarray) -> None:
+    """Write the products of row i of A with the rows first to last of B (R, D) float32 to g, four at a time.
+
+    Up to three numbers of g after the last are overwritten, and as many rows of the list are read.
+    """
+    D = A.shape[1]
+    for r in range(first, last, 4):
+        tile = zeros(A, 2)
+        for d in range(0, D, STRIP):
+            tile = add_products_of_four(tile, A, np.int64(i) * D + d, B, rows, r, D, d)
+        store_sums_of_rows(tile, g, r)
 
 
 @kernel(inline="always")

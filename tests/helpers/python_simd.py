@@ -34,11 +34,6 @@ def _as_strips(tile):
     return tile.reshape(-1, ROWS * tile.shape[1])
 
 
-def _as_products(tile):
-    width = tile.shape[1]
-    return tile.reshape(-1, width if width == 16 else 2 * width)
-
-
 def _plus(tile, products):
     return (tile.reshape(products.shape) + products).reshape(tile.shape).astype(tile.dtype)
 
@@ -282,24 +277,11 @@ def pull_strip(total, held, g, array, i):
     return _plus(total, (np.float32(g) * old).reshape(total.shape))
 
 
-def multiply_add_rows(tile, a, rows, r, d, b, j):
-    """Return a tile of products, plus those of column d of some rows of ``a`` with the numbers from b[j]."""
-    products = _as_products(tile)
-    count, width = products.shape
-    return _plus(tile, np.outer(a[rows[r : r + count], d], _flat(b)[j : j + width]).reshape(tile.shape))
-
-
 def multiply_add_strips(tile, a, i, stride, b, j):
     """Return a tile of strips plus the outer product of every ``stride``-th number of ``a`` and the strip at b[j]."""
     number = len(_as_strips(tile))
     factors = _flat(a)[[i + s * stride for s in range(number)]]
     return _plus(tile, np.outer(factors, _strip(b, j)))
-
-
-def store_tile(tile, out, at, stride):
-    """Write the rows of a tile of products to ``out``."""
-    for row, values in enumerate(_as_products(tile)):
-        _flat(out)[at + row * stride : at + row * stride + len(values)] = values
 
 
 def prefetch_strip(array, i):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from corpusmill.kernels.lda.inference import WordWeights, fold_in
 from corpusmill.kernels.nmf.products import SparseRows, add_products
-from corpusmill.kernels.word2vec.small_batches import empty_small_batch, empty_workspace, repel_small
+from corpusmill.kernels.word2vec.batches import empty_list, empty_workspace, repel
 
 
 def topics_of_documents():
@@ -41,13 +41,13 @@ def repelled():
     """Return vectors of Word2Vec after one batch of negatives: (28, 128) float32, those of W_in and of W_out."""
     draw = np.random.default_rng(4)
     n_rows, n_negatives, D = 8, 16, 128
-    batch = empty_small_batch(n_rows, 4 * n_rows, n_negatives)
+    rows, negatives = empty_list(n_rows), empty_list(n_negatives)
     space = empty_workspace(n_rows, n_negatives, D)
-    batch.rows[:n_rows] = np.arange(n_rows)
-    batch.negatives[:n_negatives] = draw.integers(0, 20, n_negatives)
+    rows[:n_rows] = np.arange(n_rows)
+    negatives[:n_negatives] = draw.integers(0, 20, n_negatives)
     space.strengths[:] = 0.05
     W_in, W_out = (draw.normal(size=(n, D)).astype(np.float32) for n in (n_rows, 20))
-    repel_small(n_rows, n_negatives, batch, space, np.zeros(0, np.uint32), W_in, W_out)
+    repel(n_rows, rows, n_negatives, negatives, space, np.zeros(0, np.uint32), W_in, W_out)
     return np.concatenate([W_in, W_out])
 
 

@@ -6,8 +6,6 @@ from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.simd.tiles import zeros
 from corpusmill.kernels.word2vec.row_tiles import TILE_ROWS, add_products_of_tile, store_sums_of_tile
 from corpusmill.kernels.word2vec.strips import (
-    PRODUCT_ROWS,
-    PRODUCT_VECTORS,
     STRIP,
     WIDTH,
     add_products,
@@ -15,13 +13,11 @@ from corpusmill.kernels.word2vec.strips import (
     add_products_of_pairs,
     add_strips_to_rows,
     load_strip,
-    multiply_add_rows,
     multiply_add_strips,
     pull_strip,
     repulsions,
     store_strip,
     store_sums_of_rows,
-    store_tile,
     sum_strips,
 )
 
@@ -121,21 +117,6 @@ def test_two_rows_are_moved_by_the_values_that_both_had():
     pull(a, b, g)
     close(a, expected[0])
     close(b, expected[1])
-
-
-def test_a_tile_of_products_with_listed_rows_is_a_matrix_product():
-    @compiled
-    def product(a, rows, b, out):
-        tile = zeros(out, 2)
-        for d in range(a.shape[1]):
-            tile = multiply_add_rows(tile, a, rows, 1, d, b, d * b.shape[1])
-        store_tile(tile, out, 0, out.shape[1])
-
-    n = PRODUCT_VECTORS * WIDTH
-    a, b, out = random(20, 9), random(9, n, seed=1), random(PRODUCT_ROWS, n + 3)
-    rows = np.random.default_rng(2).permutation(20)[: PRODUCT_ROWS + 1].astype(np.uint32)
-    product(a, rows, b, out)
-    close(out[:, :n], a[rows[1:]] @ b)
 
 
 def test_a_tile_of_strips_with_a_stride_is_a_matrix_product():

@@ -28,13 +28,19 @@ def transform_into(
 
 
 def transform(
-    model_url: str, corpus_url: str, out: str, part: str, replace: bool = False, client: "Client | None" = None
+    model_url: str,
+    corpus_url: str,
+    out: str,
+    part: str,
+    top: int | None = None,
+    replace: bool = False,
+    client: "Client | None" = None,
 ) -> Facts:
     """Write the weights of each document of a corpus as Parquet files below ``out``, one file per chunk."""
     model = load_text_model(model_url)
     corpus = Corpus(corpus_url, part)
-    counts = model.transform_to(corpus, out, client=client, replace=replace)
-    columns = ["document", "weights", *corpus.kept_columns]
+    counts = model.transform_to(corpus, out, top=top, client=client, replace=replace)
+    columns = ["document", *(["topics"] if top else []), "weights", *corpus.kept_columns]
     facts: Facts = {"out": out, "files": len(corpus.chunks), "columns": columns, **counts}
     if isinstance(model, TopicModel) and model.topic_names_:
         facts["topic_names"] = dict(model.topic_names_)

@@ -128,6 +128,7 @@ def evaluate(
 @click.argument("corpus")
 @click.argument("out", required=False)
 @part_option("train")
+@click.option("--top", type=click.IntRange(1), metavar="N", help="Write the N largest weights of each document only.")
 @click.option("--into", metavar="FILE", help="Store the weights in this AnnData file (.h5ad or .zarr) instead of OUT.")
 @click.option(
     "--layer", help="Matrix of an AnnData file to transform: X, raw/X, or such as layers/counts.  [default: X]"
@@ -142,6 +143,7 @@ def transform(
     corpus: str,
     out: str | None,
     part: str,
+    top: int | None,
     into: str | None,
     layer: str | None,
     key: str | None,
@@ -153,8 +155,9 @@ def transform(
     """Write the topic weights of each document as Parquet files, or into an AnnData file.
 
     MODEL, CORPUS and OUT are folders or URLs, and MODEL may be a finished run. OUT receives one file per chunk of the
-    corpus, with the columns document (its key) and weights. For models of word vectors, the weights are the vector of
-    the document. The same command may be repeated; an OUT with other files, or with results of another model or corpus,
+    corpus, with the columns document (its key) and weights. With --top, a further column has the topics of the weights,
+    so that the files of a thousand topics stay small. For models of word vectors, the weights are the vector of the
+    document. The same command may be repeated; an OUT with other files, or with results of another model or corpus,
     needs --replace.
 
     With --into, CORPUS may also be an AnnData file with the same cells. The file receives the weights of cells in obsm,
@@ -173,12 +176,14 @@ def transform(
 
     if (out is None) == (into is None):
         raise click.UsageError("give either OUT or --into FILE")
+    if top is not None and into is not None:
+        raise click.UsageError("--top is for OUT: an AnnData file has all weights")
     config = load_config(configs, settings)
     # With --into, CORPUS may be a file.
     check_stored(model, corpus if into is None else "", part)
     with open_session(config, as_json) as session:
         if into is None:
-            facts = transform_corpus(model, corpus, str(out), part, replace, session.client)
+            facts = transform_corpus(model, corpus, str(out), part, top, replace, session.client)
         else:
             facts = transform_into(model, corpus, into, layer, key, replace, session.client)
     show.result(facts, as_json, lambda: show.facts(facts))

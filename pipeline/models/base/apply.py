@@ -108,12 +108,11 @@ def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray
 
 
 def write_transformed_chunk(
-    model: ModelHandle, data: DataRef, index: int, out: str, names: Mapping[int, str]
+    model: ModelHandle, data: DataRef, index: int, out: str, names: Mapping[int, str], top: int | None
 ) -> TransformCounts:
-    """Transform the documents of a chunk, and write a Parquet file.
+    """Transform the documents of a chunk, and write a Parquet file as ``transform_to`` describes it.
 
-    Its columns are ``document``, ``weights``, and those that ingest kept. ``names`` of topics by number become metadata
-    of its schema.
+    ``names`` of topics by number become metadata of its schema.
     """
     estimator, documents = _open(model, data, index)
     chunk = documents.chunk
@@ -123,17 +122,17 @@ def write_transformed_chunk(
     groups = _row_groups(estimator, documents)
     # The first group has no rows. It gives the type and the length of a row, which the schema needs.
     empty = next(groups)
-    weights = pa.list_(pa.from_numpy_dtype(empty.dtype), empty.shape[1])
     sink = pa.BufferOutputStream()
-    types = {"document": described["key"].type, "weights": weights} | {name: described[name].type for name in kept}
+    types = {"document": described["key"].type}
+    types |= {name: column.type for name, column in _weights_columns(empty, top).items()}
+    types |= {name: described[name].type for name in kept}
     metadata = {TOPIC_NAMES: json.dumps(dict(names))} if names else None
     first_row = 0
     with pq.ParquetWriter(sink, pa.schema(types, metadata)) as file:
         for rows in groups:
-            group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
             # Each call writes one row group, so memory holds no more than one group of rows.
             known = described[first_row : first_row + len(rows)]
-            columns = [known["key"], group, *(known[name] for name in kept)]
+            columns = [known["key"], *_weights_columns(rows, top).values(), *(known[name] for name in kept)]
             file.write_table(pa.table(columns, schema=file.schema))
             first_row += len(rows)
     Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())
@@ -142,6 +141,21 @@ def write_transformed_chunk(
         "tokens": chunk.n_tokens,
         "unseen_tokens": chunk.n_tokens - len(documents.words),
     }
+
+
+def _weights_columns(rows: np.ndarray, top: int | None) -> dict[str, pa.FixedSizeListArray]:
+    """Return the columns of the weights (D, K), or of the ``top`` largest ones of each row and their topics."""
+    if top is None:
+        return {"weights": _lists(rows)}
+    n = min(top, rows.shape[1])
+    topics = np.array([top_indices(row, n) for row in rows], np.int32).reshape(len(rows), n)
+    return {"topics": _lists(topics), "weights": _lists(np.take_along_axis(rows, topics, axis=1))}
+
+
+def _lists(rows: np.ndarray) -> pa.FixedSizeListArray:
+    """Return one list of fixed length per row."""
+    kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.shape[1])
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=kind)
 
 
 def search_chunk(

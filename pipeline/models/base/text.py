@@ -19,6 +19,7 @@ from .columns import columns_of
 from .estimator import Estimator
 from .inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
+from .topics import TopicModel
 from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:
@@ -83,28 +84,64 @@ class TextEstimator(Estimator[DataT]):
         return self._transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
     def transform_to(
-        self, X: DataLike, out: str, *, client: "Client | None" = None, replace: bool = False
+        self,
+        X: DataLike,
+        out: str,
+        *,
+        top: int | None = None,
+        client: "Client | None" = None,
+        replace: bool = False,
     ) -> TransformCounts:
-        """Write one Parquet file per chunk, with the columns ``document`` and ``weights``; return what was counted.
+        """Write the rows of `transform` as Parquet files, one per chunk, and return what was counted.
 
-        ``X`` is a corpus or its path, or documents in memory, as for `transform`.
+        Parameters
+        ----------
+        X : corpus, URL or data in memory
+            The documents, as for `transform`.
+        out : str
+            Folder or URL. The columns of its files are ``document`` (the key), ``weights``, and those that ingest kept.
+            Names that users gave to topics are in the metadata of the files, as JSON by number, with the key
+            ``topic_names``.
+        top : int, optional
+            Number of topics to write per document: ``weights`` has the largest weights only, largest first, and a
+            further column ``topics`` has their topics. By default, ``weights`` has one weight for every topic.
+        client : distributed.Client, optional
+            Where to run. By default the current Dask client, or this process if there is none.
+        replace : bool, default=False
+            Whether to replace earlier results. Other files in ``out`` are never deleted.
 
-        Names that users gave to topics are in the metadata of the files, as JSON by number, with the key
-        ``topic_names``. The same call may be repeated. Raises DataError if the folder ``out`` has other files, or
-        weights of another model or of other documents, unless ``replace`` is True. Files that are no weights are never
-        deleted.
+        Returns
+        -------
+        dict
+            The numbers of ``documents``, ``tokens`` and ``unseen_tokens``, whose words the model does not have.
+
+        Raises
+        ------
+        ValueError
+            If ``top`` is below 1, or given for a model without topics.
+        DataError
+            If ``out`` has other files, or results of another model, of other documents or with other columns. The same
+            call may be repeated.
         """
+        if top is not None:
+            self._check_top(top)
         corpus = self._open_documents(X)
         target = Store(out)
-        claim(target, origin_of(self, corpus), replace)
+        claim(target, origin_of(self, corpus, top), replace)
         names = dict(self._topic_names)
-        counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names)
+        counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names, top)
         delete_others(target, len(corpus.chunks))
         return {
             "documents": sum(chunk["documents"] for chunk in counts),
             "tokens": sum(chunk["tokens"] for chunk in counts),
             "unseen_tokens": sum(chunk["unseen_tokens"] for chunk in counts),
         }
+
+    def _check_top(self, top: int) -> None:
+        if not isinstance(self, TopicModel):
+            raise ValueError(f"top is {top}, but {self._kind} models have no topics: leave it out")
+        if top < 1:
+            raise ValueError(f"top is {top}: choose an integer of 1 or more")
 
     def query(self, words: Sequence[str]) -> np.ndarray:
         """Transform one document that consists of these words: (K,) float32.

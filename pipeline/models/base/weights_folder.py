@@ -28,9 +28,10 @@ class Origin(TypedDict):
     corpus: str  # digest of the documents
     part: str
     columns: list[str]
+    top: int | None
 
 
-def origin_of(estimator: "TextEstimator", corpus: Corpus) -> Origin:
+def origin_of(estimator: "TextEstimator", corpus: Corpus, top: int | None) -> Origin:
     """Return what the weights of a corpus by a model are computed from."""
     parameters = {name: value for name, value in estimator._stored_params().items() if name not in EXECUTION_PARAMETERS}
     digest = hashlib.sha256(json.dumps(parameters, default=to_json, sort_keys=True).encode()).hexdigest()[:8]
@@ -39,6 +40,7 @@ def origin_of(estimator: "TextEstimator", corpus: Corpus) -> Origin:
         corpus=corpus.hash,
         part=corpus.part,
         columns=corpus.kept_columns,
+        top=top,
     )
 
 
@@ -75,7 +77,7 @@ def _check_free(folder: Store, origin: Origin) -> None:
     elif found.get("corpus") != origin["corpus"] or found.get("part") != origin["part"]:
         what = "other documents"
     else:
-        what = "these documents with other kept columns"
+        what = "these documents with other columns"
     raise DataError(f"{folder.url}: has weights of {what}; {way_out}")
 
 

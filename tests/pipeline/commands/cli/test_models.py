@@ -23,6 +23,10 @@ def test_evaluate_scores_and_transform_writes_weights(trained, call):
     assert rows.num_rows == trained["corpus"]["documents"]
     assert all(sum(weights) == pytest.approx(1, abs=1e-5) for weights in rows["weights"].to_pylist())
     assert len(list(Path("weights").iterdir())) > 1
+    assert call("transform", "run/model", "corpus", "largest", "--top", "1", "--config", "my.yaml")[0] == 0
+    largest = pq.read_table("largest")
+    assert largest.column_names == ["document", "topics", "weights"]
+    assert largest["weights"].to_pylist() == [[max(weights)] for weights in rows["weights"].to_pylist()]
     Path("few.txt").write_text("a plane over the sea\n")
     settings = ("--set", "cluster.kind=synchronous")
     assert call("ingest", "few.txt", "few", *settings)[0] == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas
 import pytest
-from corpusmill import LDA, ingest
+from corpusmill import LDA, RandomIndexing, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.cli.main import main
 
@@ -46,6 +46,30 @@ def test_weights_are_written_for_whatever_transform_accepts(models, corpus, tmp_
         models[0].transform_to(data, str(tmp_path / name))
         weights = np.stack(pandas.read_parquet(tmp_path / name)["weights"])
         np.testing.assert_array_equal(weights, models[0].transform(data))
+
+
+def test_the_largest_weights_alone_are_written_with_their_topics(corpus, tmp_path):
+    model = LDA(4, max_iter=3, device="cpu").fit(corpus)
+    model.transform_to(corpus, str(tmp_path / "out"), top=2)
+    table = pandas.read_parquet(tmp_path / "out")
+    assert list(table.columns) == ["document", "topics", "weights"]
+    expected = model.transform(corpus)
+    order = np.argsort(-expected, axis=1, kind="stable")[:, :2]
+    np.testing.assert_array_equal(np.stack(table["topics"]), order)
+    np.testing.assert_array_equal(np.stack(table["weights"]), np.take_along_axis(expected, order, axis=1))
+    with pytest.raises(DataError, match="has weights of these documents with other columns"):
+        model.transform_to(corpus, str(tmp_path / "out"))
+    # More topics than the model has are all of them.
+    model.transform_to(corpus, str(tmp_path / "all"), top=9)
+    assert len(pandas.read_parquet(tmp_path / "all")["topics"][0]) == 4
+
+
+def test_the_number_of_topics_to_write_is_checked(models, corpus, tmp_path):
+    with pytest.raises(ValueError, match="top is 0: choose an integer of 1 or more"):
+        models[0].transform_to(corpus, str(tmp_path / "out"), top=0)
+    vectors = RandomIndexing(64, seed_length=4).fit(corpus)
+    with pytest.raises(ValueError, match="top is 3, but random-indexing models have no topics"):
+        vectors.transform_to(corpus, str(tmp_path / "out"), top=3)
 
 
 def test_weights_of_another_model_or_of_other_documents_are_not_replaced(models, corpus, other_corpus, tmp_path):

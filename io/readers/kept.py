@@ -18,7 +18,7 @@ from .kinds import Fits, as_kind, fits_of, kind_of, merge_fits, no_values
 #: Tests for Arrow's types of text. CSV is read as binary, and polars has views.
 TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
 #: Names of columns that a table of documents, or of their weights, has already.
-RESERVED = (*DOCUMENT_COLUMNS, "document", "topics", "weights")
+RESERVED = (*DOCUMENT_COLUMNS, "document", "weights")
 
 
 class KeptColumn(NamedTuple):

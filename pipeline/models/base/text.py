@@ -123,9 +123,9 @@ class TextEstimator(Estimator[DataT]):
             If ``out`` has other files, or results of another model, of other documents or with other columns. The same
             call may be repeated.
         """
-        if top is not None:
-            self._check_top(top)
         corpus = self._open_documents(X)
+        if top is not None:
+            self._check_top(top, corpus)
         target = Store(out)
         claim(target, origin_of(self, corpus, top), replace)
         names = dict(self._topic_names)
@@ -137,11 +137,13 @@ class TextEstimator(Estimator[DataT]):
             "unseen_tokens": sum(chunk["unseen_tokens"] for chunk in counts),
         }
 
-    def _check_top(self, top: int) -> None:
+    def _check_top(self, top: int, corpus: Corpus) -> None:
         if not isinstance(self, TopicModel):
             raise ValueError(f"top is {top}, but {self._kind} models have no topics: leave it out")
         if top < 1:
             raise ValueError(f"top is {top}: choose an integer of 1 or more")
+        if "topics" in corpus.kept_columns:
+            raise DataError(f"{corpus.title}: has a column topics of its own: leave top out, or ingest without it")
 
     def query(self, words: Sequence[str]) -> np.ndarray:
         """Transform one document that consists of these words: (K,) float32.

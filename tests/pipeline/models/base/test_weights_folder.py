@@ -67,6 +67,10 @@ def test_the_largest_weights_alone_are_written_with_their_topics(corpus, tmp_pat
 def test_the_number_of_topics_to_write_is_checked(models, corpus, tmp_path):
     with pytest.raises(ValueError, match="top is 0: choose an integer of 1 or more"):
         models[0].transform_to(corpus, str(tmp_path / "out"), top=0)
+    table = {"text": ["ship sea", "bread oven"], "topics": ["sea", "kitchen"]}
+    kept = ingest(pandas.DataFrame(table), str(tmp_path / "kept"), keep=["topics"])
+    with pytest.raises(DataError, match="has a column topics of its own: leave top out"):
+        models[0].transform_to(kept, str(tmp_path / "out"), top=1)
     vectors = RandomIndexing(64, seed_length=4).fit(corpus)
     with pytest.raises(ValueError, match="top is 3, but random-indexing models have no topics"):
         vectors.transform_to(corpus, str(tmp_path / "out"), top=3)

@@ -62,7 +62,7 @@ def ingest(
     *,
     client: "Client | None" = None,
     progress: Listener | None = None,
-    vocabulary: pa.Table | None = None,
+    vocabulary: pa.Table | Sequence[str] | None = None,
     grow: bool = False,
     **options: Any,
 ) -> Corpus:
@@ -83,8 +83,10 @@ def ingest(
         Where to run. By default the current Dask client, or this process if there is none.
     progress : callable, optional
         Called with an `IngestProgress` after every task. `corpusmill.ProgressLines` shows the progress.
-    vocabulary : pyarrow.Table, optional
-        Words in its column ``word``, whose row numbers become the ids. Other words are skipped and counted.
+    vocabulary : pyarrow.Table or sequence of str, optional
+        The words of the corpus, or a table with these in its column ``word``. Their positions become their ids. Other
+        words are skipped and counted. For a matrix, a sequence names the columns, such as
+        ``vectorizer.get_feature_names_out()``.
     grow : bool, default=False
         Whether to append words that are not in ``vocabulary``, if the options admit them.
     **options : values by name
@@ -123,7 +125,14 @@ def ingest(
     ['fish', 'one', 'two']
     """
     chosen = make_options(options)
-    reader = _open_reader(source, corpus_url, chosen)
+    names = None
+    if vocabulary is not None and not isinstance(vocabulary, pa.Table):
+        words = [str(word) for word in vocabulary]
+        if scipy.sparse.issparse(source) or (isinstance(source, np.ndarray) and source.ndim == 2):
+            names, vocabulary = words, None
+        else:
+            vocabulary = pa.table({"word": words})
+    reader = _open_reader(source, corpus_url, chosen, names)
     identity = identity_of(reader, chosen, vocabulary, grow)
     job = _new_job(corpus_url, reader, chosen, identity, vocabulary is not None, grow)
     executor = executor_for(client)
@@ -166,14 +175,16 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     return corpus
 
 
-def _open_reader(source: "Paths | InMemory | Reader", corpus_url: str, options: IngestOptions) -> Reader:
+def _open_reader(
+    source: "Paths | InMemory | Reader", corpus_url: str, options: IngestOptions, names: Sequence[str] | None
+) -> Reader:
     if isinstance(source, Reader):
         return source
     if _are_paths(source):
         return open_files(source, corpus_url, options)
     if isinstance(source, list | tuple):
         _check_for_file_names(source)
-    return open_in_memory(source, options)
+    return open_in_memory(source, options, names)
 
 
 def _check_for_file_names(documents: Sequence[object]) -> None:

@@ -309,6 +309,7 @@ def open_graph(data: GraphSource, url: str) -> Graph:
     elif not scipy.sparse.issparse(data):
         raise ValueError(
             f"data is of type {type(data).__name__}: pass a graph (a Graph, the URL of a graph or of a file of edges, "
-            f"or a sparse matrix) or, to fit, walks (a Corpus, its URL, or a list of lists of node names)"
+            f"or a sparse matrix, such as networkx.to_scipy_sparse_array(graph)) or, to fit, walks (a Corpus, its URL, "
+            f"or a list of lists of node names)"
         )
     return ingest_graph(data, url)

@@ -245,6 +245,16 @@ def test_the_strings_of_a_list_are_documents_and_its_paths_are_files(tmp_path):
     assert documents.hash == files.hash == corpus_from(texts).hash
 
 
+def test_a_vocabulary_may_be_a_list(tmp_path):
+    counts = scipy.sparse.csr_array([[1, 0, 2], [0, 1, 1]])
+    matrix = ingest(counts, str(tmp_path / "matrix"), vocabulary=np.array(["sea", "oven", "boat"], object))
+    assert matrix.vocabulary["word"].to_pylist() == ["boat", "oven", "sea"]
+    assert matrix.vocabulary["term_frequency"].to_pylist() == [3, 1, 1]
+    texts = ingest(["one fish", "two fish"], str(tmp_path / "texts"), vocabulary=["two", "fish"])
+    assert texts.vocabulary["word"].to_pylist() == ["two", "fish"]
+    assert texts.n_tokens == 3
+
+
 def test_a_list_may_mix_urls_and_paths_of_files(tmp_path):
     (tmp_path / "a.txt").write_text("one fish\n")
     (tmp_path / "b.txt").write_text("two fish\n")

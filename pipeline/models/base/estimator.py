@@ -16,7 +16,7 @@ from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
 from .columns import Columns, as_matrix, check_columns, drop_outgrown_columns
 from .fit_options import FitOptions, run_folder
-from .inputs import DataLike, InputMatrix, check_same_words, is_matrix, named_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
 from .persistence import Persistent
 from .saved import SavedModel
 
@@ -44,7 +44,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
-        held_out: DataLike = None,
+        held_out: DataLike | None = None,
         evaluate_every: int | None = None,
         config: JsonObject | None = None,
         dashboard: bool = True,
@@ -191,7 +191,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
-        held_out: DataLike = None,
+        held_out: DataLike | None = None,
         evaluate_every: int | None = None,
         config: JsonObject | None = None,
         dashboard: bool = True,
@@ -220,12 +220,12 @@ class Estimator(Persistent, ABC, Generic[DataT]):
 
     # --- the trained model applied to data ---
 
-    def fit_transform(self, X: DataLike, y: object = None, **options: Any) -> DataLike:
+    def fit_transform(self, X: DataLike, y: object = None, **options: Any) -> TransformOutput:
         """Train, then return `transform` of the same data. ``options`` are those of `fit`."""
         return self.fit(X, y, **options).transform(X)
 
     @abstractmethod
-    def transform(self, X: DataLike, *, client: "Client | None" = None) -> DataLike:
+    def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:
         """Return one row per document or sample."""
 
     def _open_for_transform(self, X: DataLike) -> DataT:

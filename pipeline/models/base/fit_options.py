@@ -23,7 +23,7 @@ class FitOptions:
     client: "Client | None" = None
     run: str | None = None
     callbacks: Sequence[Callback] = ()
-    held_out: DataLike = None
+    held_out: DataLike | None = None
     evaluate_every: int | None = None
     config: JsonObject | None = None
     dashboard: bool = True

@@ -7,7 +7,7 @@ import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,28 @@ from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_d
 from ....io.readers.batches import check_names
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
 from ....io.stores.matrix import MatrixBlock, first_marked_entry
+from ...engine.data import TrainingData
 
-#: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
-#: (NumPy, SciPy, Dask), AnnData or its file, or a data frame of numbers. Most of these types belong to libraries that
-#: are optional.
-DataLike = Any
+
+class SupportsArray(Protocol):
+    """An array or data frame of NumPy, Dask, pandas or polars."""
+
+    def __array__(self) -> np.ndarray:
+        """Return the numbers as a NumPy array."""
+
+
+class Annotated(Protocol):
+    """An AnnData object: a matrix with names of its rows and columns."""
+
+    @property
+    def X(self) -> Any:
+        """The matrix."""
+
+    @property
+    def var_names(self) -> Any:
+        """The names of its columns."""
+
+
 #: A `MatrixBlock`, or `RowBlocks`.
 MatrixValues = MatrixBlock | RowBlocks
 
@@ -54,6 +71,18 @@ class InputMatrix(NamedTuple):
         return InputMatrix(values, new)
 
 
+#: A store, or its path or URL.
+StoreLike: TypeAlias = TrainingData | str | os.PathLike[str]
+#: Documents in memory: strings, or lists of words.
+DocumentsLike: TypeAlias = Iterable[str] | Iterable[Sequence[str]]
+#: A matrix in memory. Each of its rows is a document or a sample.
+MatrixLike: TypeAlias = SupportsArray | Annotated | Sequence[Sequence[float]] | MatrixBlock | InputMatrix
+#: What ``fit`` and ``transform`` accept.
+DataLike: TypeAlias = StoreLike | DocumentsLike | MatrixLike
+#: What ``transform`` returns: a NumPy array with one row per document, or a data frame after ``set_output``.
+TransformOutput = Any
+
+
 def is_matrix(data: DataLike) -> bool:
     """Return whether ``data`` is a matrix or a file of one, and not a store, its URL or documents of text."""
     if is_dask_collection(data):
@@ -74,7 +103,7 @@ def is_documents(data: DataLike) -> bool:
     return isinstance(data, Iterable) and not is_matrix(data)
 
 
-def read_matrix(data: DataLike, owner: str) -> InputMatrix:
+def read_matrix(data: Any, owner: str) -> InputMatrix:
     """Return the matrix in ``data`` after checking that it is two-dimensional, real, finite and non-negative.
 
     Raises ValueError, or TypeError for entries that are not numbers. ``owner`` names the estimator in messages.
@@ -113,7 +142,7 @@ def read_matrix(data: DataLike, owner: str) -> InputMatrix:
     return InputMatrix(values, names)
 
 
-def read_documents(data: DataLike, owner: str) -> Iterable[object]:
+def read_documents(data: Any, owner: str) -> Iterable[object]:
     """Return the documents in ``data``, which is no matrix. Raises ValueError for what cannot be documents.
 
     Without this check, a table would be read as one document per column name.
@@ -184,7 +213,7 @@ def check_same_words(data: Any, held_out: Any) -> None:
     )
 
 
-def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: DataLike) -> DataLike:
+def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: DataLike) -> TransformOutput:
     """Return rows as an array ("default") or as a data frame of "pandas" or "polars"."""
     if container == "default":
         return rows
@@ -229,7 +258,7 @@ def _holds_text(data: DataLike) -> bool:
     return any(isinstance(document, str | list) for document in array)
 
 
-def _column_names(frame: DataLike) -> list[str] | None:
+def _column_names(frame: Any) -> list[str] | None:
     names = list(frame.columns)
     are_text = [isinstance(name, str) for name in names]
     if all(are_text):
@@ -242,7 +271,7 @@ def _column_names(frame: DataLike) -> list[str] | None:
     return None
 
 
-def _check_frame(frame: DataLike, owner: str) -> None:
+def _check_frame(frame: Any, owner: str) -> None:
     for name in frame.columns:
         column = frame[name].to_numpy()
         if column.dtype.kind in "OUST" and len(column) and isinstance(column[0], str):

@@ -17,7 +17,7 @@ from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
+from .inputs import DataLike, InputMatrix, TransformOutput, check_is_path, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
 from .topics import TopicModel
 from .weights_folder import claim, delete_others, origin_of
@@ -66,7 +66,7 @@ class TextEstimator(Estimator[DataT]):
         the keys of its random draws.
         """
 
-    def transform(self, X: DataLike, *, client: "Client | None" = None) -> DataLike:
+    def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:
         """Return one row per document: (D, K) float32, or a data frame after `set_output`.
 
         Words outside the model's vocabulary are skipped. The row of a document depends on its own words only, whatever

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from .columns import columns_of
-from .inputs import DataLike, in_container
+from .inputs import DataLike, TransformOutput, in_container
 from .saved import TrainedModel
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Transformer:
         self._sklearn_output_config = {"transform": transform}
         return self
 
-    def _as_output(self, rows: np.ndarray, X: DataLike) -> DataLike:
+    def _as_output(self, rows: np.ndarray, X: DataLike) -> TransformOutput:
         """Return rows (D, K) in the container that `set_output`, or scikit-learn's global setting, chose."""
         container = getattr(self, "_sklearn_output_config", {}).get("transform")
         if container is None:

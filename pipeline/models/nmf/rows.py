@@ -10,11 +10,11 @@ import numpy as np
 from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, Matrix, SparseRows, write_matrix
+from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, Matrix, MatrixBlock, SparseRows, write_matrix
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.nmf import products, slices
 from ...engine.algorithm import PreviousModel
-from ..base.inputs import DataLike, InputMatrix
+from ..base.inputs import InputMatrix, MatrixValues
 
 #: What stores return for a chunk.
 StoredRows = Chunk | SparseRows | DenseRows
@@ -154,7 +154,7 @@ def matrix_from(data: InputMatrix, dtype: str) -> Matrix:
     return matrix
 
 
-def blocks_of(data: DataLike) -> Iterator[DataLike]:
+def blocks_of(data: MatrixValues) -> Iterator[MatrixBlock]:
     """Yield blocks of rows of a matrix, after a check of their entries."""
     if not isinstance(data, RowBlocks):
         yield data

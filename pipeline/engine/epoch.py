@@ -17,7 +17,7 @@ from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, JsonObject, check_format, check_free
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, nbytes
 from .data import ChunkSize, TrainingData, reference
-from .evaluation import Evaluation
+from .evaluation import Evaluator
 from .events import (
     Callback,
     CellsTrained,
@@ -82,7 +82,7 @@ class _Engine:
     #: The run and what its tasks need, once this process owns the run.
     run: OwnedRun
     job: tasks.TrainingJob
-    evaluation: Evaluation
+    evaluator: Evaluator
     #: The last step that was trained, and the metrics of all steps so far.
     step: int
     rows: list[Metrics]
@@ -180,7 +180,7 @@ class _Engine:
             return False
         epoch = self.step // rounds
         is_stopped = self._emit(EpochFinished(epoch, self.rows[-1]))
-        if self.training.callbacks and self.evaluation.is_due(self.step):
+        if self.training.callbacks and self.evaluator.is_due(self.step):
             groups = self.algorithm.describe(tasks.StepModel(self.job, self.step), self.data)
             self._emit(Described(epoch, groups))
         return is_stopped
@@ -254,7 +254,7 @@ class _Engine:
             # A store in memory does not make threads wait, so other threads would only cost time.
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
         )
-        self.evaluation = Evaluation(
+        self.evaluator = Evaluator(
             executor=self.executor,
             job=self.job,
             data=self.data,
@@ -352,7 +352,7 @@ class _Engine:
             **measured,
             **metrics,
         }
-        return row | self.evaluation.scores(step)
+        return row | self.evaluator.scores(step)
 
     def _range_sweep(self, step: int, shards: range, range_index: int) -> RangeSweep:
         """Return the sweep of the shards for one range of blocks. It emits one event per shard."""
@@ -403,7 +403,7 @@ class _Engine:
         self.shared = self.algorithm.update_schedule(shared, self.rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
         # Else they are written when the step is committed, while workers sweep.
-        if nbytes(self.shared) > SHARED_BYTES or self.evaluation.is_due(step):
+        if nbytes(self.shared) > SHARED_BYTES or self.evaluator.is_due(step):
             self._store_shared(step)
         return metrics
 

@@ -15,7 +15,7 @@ SCORES_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluator:
     """Scores the models of a run.
 
     Parameters

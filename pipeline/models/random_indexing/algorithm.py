@@ -17,7 +17,7 @@ from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import contexts as ri_contexts
 from ....kernels.random_indexing import text as ri_text
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
-from ...engine.device import kernels
+from ...engine.device import kernels, runs_on_cuda
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
 from .deltas import SumAt, add_checked, cut_delta, merge_deltas, rows_of_sums
@@ -175,9 +175,9 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         else:
             hashes = shared["hashes"][focus.ids]
         seeds = ri_text.make_seeds(hashes, salt, self.dimension, self.seed_length // 2)
-        module = kernels("random_indexing.accumulate", self.device)
         try:
-            if module is not ri:
+            if runs_on_cuda(self.device):
+                module = kernels("random_indexing.accumulate", self.device)
                 return {"sums": module.accumulate(focus, self.window, seeds, self.dimension)}
             is_rare = shared["rare"][ids]
             sums = ri.sum_pieces(focus, self.window, ri.with_null(seeds), self.dimension, ~is_rare)

@@ -324,7 +324,7 @@ def notes_on_start(event: RunStarted, page: str) -> list[str]:
         return []
     notes = []
     if event.compiles:
-        notes.append("compiling kernels takes some seconds; later trainings find them on disk")
+        notes.append("compiling kernels first takes about 10 s; later trainings find them on disk")
     if event.idle:
         notes.append(event.idle)
     if event.devices:

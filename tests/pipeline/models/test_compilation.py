@@ -31,7 +31,7 @@ def test_the_first_training_says_that_it_compiles_and_the_second_does_not(tmp_pa
         run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         shown.append(run.stderr.splitlines())
-    note = "train: compiling kernels takes some seconds; later trainings find them on disk"
+    note = "train: compiling kernels first takes about 10 s; later trainings find them on disk"
     assert [lines.count(note) for lines in shown] == [1, 0]
     assert shown[0][1] == note, "before the first epoch"
 

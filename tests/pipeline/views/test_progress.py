@@ -129,7 +129,7 @@ def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(
     for epoch, seconds in enumerate((30.0, 10.0, 6.0, 8.0, 8.0), start=1):
         display.train(EpochFinished(epoch, {"epoch": epoch, "seconds": seconds, "tokens_per_second": 1e6}))
     _, note, *lines = capsys.readouterr().err.splitlines()
-    assert note == "train: compiling kernels takes some seconds; later trainings find them on disk"
+    assert note == "train: compiling kernels first takes about 10 s; later trainings find them on disk"
     assert lines[1] == "train: epoch 2/10, 1 M tokens/s"
     assert lines[3:] == [
         "train: epoch 4/10, 1 M tokens/s, about 42 s left",

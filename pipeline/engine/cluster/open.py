@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import logging
+import multiprocessing
 import ssl
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ CLOSE_SECONDS = 60.0
 TLS_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")
 
 
+#: What to do with a script that starts worker processes.
+MAIN_GUARD = "put the call of open_cluster below if __name__ == '__main__':"
 #: Options of a cluster or a client by name; each library has its own.
 Options = dict[str, Any]
 Opened = TypeVar("Opened")
@@ -49,6 +52,9 @@ class ClusterError(Exception):
 @contextlib.contextmanager
 def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]:
     """Open a Dask cluster, and close at the end what was started.
+
+    A script must call this below ``if __name__ == "__main__":``, because each worker process of "local" imports the
+    script.
 
     Parameters
     ----------
@@ -72,7 +78,7 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
     Raises
     ------
     ClusterError
-        If the kind is unknown, its library is not installed, or no scheduler answers.
+        If the kind is unknown, its library is not installed, no scheduler answers, or no worker starts.
 
     Examples
     --------
@@ -226,7 +232,14 @@ def _local(stack: contextlib.ExitStack, options: Options) -> Options:
     options.setdefault("dashboard_address", "127.0.0.1:0")
     limit = options.get("memory_limit", "auto")
     _check_memory(parse_memory_limit(limit, 1, _local_workers(options), logger=logging.getLogger(__name__)))
-    return {"address": stack.enter_context(closing_patiently(distributed.LocalCluster(processes=True, **options)))}
+    # Python sets this while a new process imports the script that started it.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise ClusterError(f"a worker process imports this script, which would start further workers: {MAIN_GUARD}")
+    try:
+        cluster = distributed.LocalCluster(processes=True, **options)
+    except RuntimeError as error:
+        raise ClusterError(f"no worker process started ({error}); in a script, {MAIN_GUARD}") from None
+    return {"address": stack.enter_context(closing_patiently(cluster))}
 
 
 def _address(stack: contextlib.ExitStack, options: Options) -> Options:

@@ -39,6 +39,17 @@ def test_local_and_address():
             assert other.submit(sum, [1, 2]).result() == 3
 
 
+def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("from corpusmill import open_cluster\nwith open_cluster('local', n_workers=1): print('open')\n")
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "a worker process imports this script, which would start further workers" in run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert "no worker process started" in last
+    assert "in a script, put the call of open_cluster below if __name__ == '__main__':" in last
+
+
 def test_dask_settings_apply_only_while_the_cluster_is_open():
     before = dask.config.get("distributed.scheduler.allowed-failures")
     for _ in range(2):

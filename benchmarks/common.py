@@ -48,7 +48,10 @@ def data_file(folder: Path, name: str) -> Path:
         subprocess.run([sys.executable, program, UNPACKED, Path(name).stem], check=True)
     if unpacked.exists():
         return unpacked
-    raise click.ClickException(f"there is no file {path}; name the folder of the corpora by CORPUSMILL_DATA or --data")
+    raise click.ClickException(
+        f"there is no file {path}; name the folder of the corpora by CORPUSMILL_DATA or --data (benchmarks/README.md, "
+        f"'The corpora', says where to get them)"
+    )
 
 
 def open_session(context: click.Context, data: Path, quick: bool, target: Path | None) -> Session:

@@ -32,7 +32,7 @@ CHUNK_NUMBERS = 1 << 22
 MatrixBlock = Any
 
 
-class SparseRows(NamedTuple):
+class SparseMatrixChunk(NamedTuple):
     """Consecutive rows of a matrix, of which only the non-zeros are stored. D rows, n non-zeros."""
 
     number: int  # of the chunk
@@ -46,7 +46,7 @@ class SparseRows(NamedTuple):
         return len(self.indptr) - 1
 
 
-class DenseRows(NamedTuple):
+class DenseMatrixChunk(NamedTuple):
     """Consecutive rows of a matrix, of which every number is stored. D rows, V columns."""
 
     number: int  # of the chunk
@@ -210,10 +210,10 @@ class Matrix:
         """An empty string: a matrix has no vocabulary."""
         return ""
 
-    def read_chunk(self, index: int) -> SparseRows | DenseRows:
+    def read_chunk(self, index: int) -> SparseMatrixChunk | DenseMatrixChunk:
         """Read chunk ``index`` and verify its checksums."""
         arrays = self.store.read_arrays(f"train/{index:06d}")
-        return SparseRows(index, **arrays) if self.is_sparse else DenseRows(index, **arrays)
+        return SparseMatrixChunk(index, **arrays) if self.is_sparse else DenseMatrixChunk(index, **arrays)
 
 
 def write_matrix(

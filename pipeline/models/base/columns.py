@@ -12,7 +12,7 @@ from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_matrix
 from .saved import TrainedModel
 
 
-class Columns(NamedTuple):
+class MatrixColumns(NamedTuple):
     """The columns of a matrix."""
 
     n_columns: int
@@ -31,12 +31,12 @@ class Columns(NamedTuple):
         return {"n_features": self.n_columns, "feature_names": self.names, "names_are_given": self.are_given}
 
 
-def columns_of(model: TrainedModel) -> Columns | None:
+def columns_of(model: TrainedModel) -> MatrixColumns | None:
     """Return the columns of the matrix that a model was trained on; None if it was trained on documents."""
     metadata = model.metadata
     if "n_features" not in metadata:
         return None
-    return Columns(metadata["n_features"], metadata["feature_names"], metadata["names_are_given"])
+    return MatrixColumns(metadata["n_features"], metadata["feature_names"], metadata["names_are_given"])
 
 
 def drop_outgrown_columns(model: TrainedModel) -> None:

@@ -14,7 +14,7 @@ from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
-from .columns import Columns, as_matrix, check_columns, drop_outgrown_columns
+from .columns import MatrixColumns, as_matrix, check_columns, drop_outgrown_columns
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
 from .persistence import Persistent
@@ -128,7 +128,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
             train(training, executor)
             self._take(training.run, training.run.step, data)
         if matrix is not None:
-            columns = Columns(matrix.n_columns, matrix.names, matrix.are_given)
+            columns = MatrixColumns(matrix.n_columns, matrix.names, matrix.are_given)
             self._fitted().metadata |= columns.as_metadata()
         return self
 

@@ -15,7 +15,7 @@ from ...engine.algorithm import Metrics
 from ...engine.data import TrainingData
 from ...engine.run import RunStore, config_section, versions
 from ..versions import model_in_use
-from .columns import Columns
+from .columns import MatrixColumns
 from .parameters import Parameterised
 from .saved import MODEL_FORMAT, SavedModel, TrainedModel, read_model_meta, write_arrays
 from .topic_names import read_names, write_names
@@ -106,10 +106,10 @@ class Persistent(Parameterised, Transformer):
         self._trained_with = self._stored_params()
         self._loaded()
 
-    def _columns_of_store(self, data: TrainingData) -> Columns | None:
+    def _columns_of_store(self, data: TrainingData) -> MatrixColumns | None:
         """Return the columns of a store that was made from a matrix with names; None for other stores."""
         names = data.columns if isinstance(data, Corpus | Matrix) else None
-        return None if names is None else Columns(len(names), names, are_given=True)
+        return None if names is None else MatrixColumns(len(names), names, are_given=True)
 
     def _copy_below(self, run: str, model: TrainedModel) -> SavedModel:
         """Save the model below the run, in a folder named by its content."""

@@ -1,5 +1,6 @@
-"""The folder that ``transform_to`` writes: one Parquet file per chunk, and ``_transform.json``, which says of what.
+"""The folder that ``transform_to`` writes: one Parquet file per chunk, and ``_transform.json``.
 
+The latter names the model and the documents, so that a folder never mixes the weights of two models.
 Readers of folders of Parquet files skip names that begin with an underscore.
 """
 

@@ -21,7 +21,7 @@ from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_components
 from ..base.blocks import equal_blocks
-from ..base.columns import Columns, columns_of
+from ..base.columns import MatrixColumns, columns_of
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
@@ -413,7 +413,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
                 return corpus_from(matrix.values, vocabulary=matrix.names)
         return super()._open_for_transform(X)
 
-    def _columns_of_store(self, data: TrainingData) -> Columns | None:
+    def _columns_of_store(self, data: TrainingData) -> MatrixColumns | None:
         """Return the columns of a matrix with names. A model of a corpus has words instead."""
         return None if isinstance(data, Corpus) else super()._columns_of_store(data)
 

@@ -10,14 +10,14 @@ import numpy as np
 from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, Matrix, MatrixBlock, SparseRows, write_matrix
+from ....io.stores.matrix import CHUNK_NUMBERS, DenseMatrixChunk, Matrix, MatrixBlock, SparseMatrixChunk, write_matrix
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.nmf import products, slices
 from ...engine.algorithm import PreviousModel
 from ..base.inputs import InputMatrix, MatrixValues
 
 #: What stores return for a chunk.
-StoredRows = Chunk | SparseRows | DenseRows
+StoredRows = Chunk | SparseMatrixChunk | DenseMatrixChunk
 #: Rows of A: sparse, or a dense array (D, V).
 Rows = products.SparseRows | np.ndarray
 #: Sparse rows both by row and by column, or as slices for both products.
@@ -71,7 +71,7 @@ def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
     """Return the rows of a chunk. Word counts become tf-idf weights if ``idf`` (V,) is given."""
     if isinstance(chunk, Chunk):
         return word_counts(chunk, idf, dtype)
-    if isinstance(chunk, SparseRows):
+    if isinstance(chunk, SparseMatrixChunk):
         return products.SparseRows(chunk.indptr, chunk.indices, chunk.data.astype(dtype, copy=False))
     return chunk.data.astype(dtype, copy=False)
 

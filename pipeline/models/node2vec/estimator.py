@@ -1,4 +1,4 @@
-"""Node2Vec."""
+"""The estimator Node2Vec: random walks over a graph, then skip-gram."""
 
 import os
 import tempfile
@@ -27,7 +27,7 @@ from .walks import WalkOptions, write_walks
 GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray
 
 
-class Evaluation(TypedDict, total=False):
+class NodeEvaluation(TypedDict, total=False):
     """What `Node2Vec.evaluate` returns: scores and their standard deviations by name, for each task."""
 
     classification: dict[str, float]
@@ -248,7 +248,7 @@ class Node2Vec(SkipGramEstimator):
 
     def evaluate(
         self, labels: str | Mapping[str, set[str]] | None = None, graph: GraphSource | None = None
-    ) -> Evaluation:
+    ) -> NodeEvaluation:
         """Measure how well the vectors predict labels of nodes, and edges. Needs scikit-learn.
 
         Parameters
@@ -270,7 +270,7 @@ class Node2Vec(SkipGramEstimator):
         """
         from .evaluation import classify, predict_links, read_labels
 
-        found: Evaluation = {}
+        found: NodeEvaluation = {}
         if labels is not None:
             if isinstance(labels, str):
                 labels = read_labels(labels)

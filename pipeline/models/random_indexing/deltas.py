@@ -1,6 +1,6 @@
 """The deltas of random indexing, and how they are added.
 
-Every delta has ``rows`` (n,) uint32, the rows of the block whose words occur in its chunks. Further epochs add ``sums``
+Every delta has ``rows`` (n,) uint32, the rows of the block whose words occur in its chunks. Later epochs add ``sums``
 (n, D) float32, one for each of these rows. In the first epoch there are
 
     statistics    (n, 3) int64, of each row

@@ -1,4 +1,4 @@
-"""Word2Vec."""
+"""The estimator Word2Vec: skip-gram with negative sampling, with the names of gensim."""
 
 from typing import TYPE_CHECKING, TypedDict
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..base.word_evaluation import AnalogyScores, PairScores
 
 
-class Evaluation(TypedDict, total=False):
+class WordEvaluation(TypedDict, total=False):
     """What `Word2Vec.evaluate` returns, for each file that it was given."""
 
     pairs: "PairScores"
@@ -159,7 +159,7 @@ class Word2Vec(SkipGramEstimator):
         self.n_blocks = n_blocks
         self.device = device
 
-    def evaluate(self, pairs: str | None = None, analogies: str | None = None) -> Evaluation:
+    def evaluate(self, pairs: str | None = None, analogies: str | None = None) -> WordEvaluation:
         """Compare the vectors with files of human judgments.
 
         Parameters
@@ -181,7 +181,7 @@ class Word2Vec(SkipGramEstimator):
         """
         from ..base.word_evaluation import evaluate_analogies, evaluate_pairs
 
-        found: Evaluation = {}
+        found: WordEvaluation = {}
         if pairs is not None:
             found["pairs"] = evaluate_pairs(self.wv, pairs)
         if analogies is not None:

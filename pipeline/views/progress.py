@@ -154,7 +154,8 @@ class LineDisplay(Display):
         elif now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             left = describe_rest(self._ingest_times.seconds_left())
-            click.echo(f"ingest: {describe_stage(progress)}{left}", err=True)
+            about = left and f", about {left}"
+            click.echo(f"ingest: {describe_stage(progress)}{about}", err=True)
 
     def train(self, event: Event) -> None:
         """Write a line about the start, some of the epochs, the last epoch and an early end."""
@@ -186,7 +187,8 @@ class LineDisplay(Display):
         if now - self._last_line >= LINE_SECONDS or event.epoch == self._status.epochs:
             self._last_line = now
             left = describe_rest(self._status.eta)
-            click.echo(f"train: epoch {event.epoch}/{self._status.epochs}, {self._note}{left}", err=True)
+            about = left and f", about {left}"
+            click.echo(f"train: epoch {event.epoch}/{self._status.epochs}, {self._note}{about}", err=True)
 
 
 class ProgressLines:
@@ -223,13 +225,13 @@ class BarDisplay(Display):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         self.bars = Progress(
             TextColumn("[bold]{task.description:<9}"),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             console=Console(stderr=True),
         )
         self._ingest_bar: TaskID | None = None
@@ -243,14 +245,14 @@ class BarDisplay(Display):
         if progress.stage not in STAGES:
             self._ingest_times.end()
             if self._ingest_bar is not None:
-                self.bars.update(self._ingest_bar, completed=1.0, note="done")
+                self.bars.update(self._ingest_bar, completed=1.0, note="done", left="")
             return
         if self._ingest_bar is None:
-            self._ingest_bar = self.bars.add_task("ingest", total=1.0, note="")
+            self._ingest_bar = self.bars.add_task("ingest", total=1.0, note="", left="")
         share = share_of_ingest(progress)
         self._ingest_times.add(share)
-        note = describe_stage(progress) + describe_rest(self._ingest_times.seconds_left())
-        self.bars.update(self._ingest_bar, completed=share, note=note)
+        left = describe_rest(self._ingest_times.seconds_left())
+        self.bars.update(self._ingest_bar, completed=share, note=describe_stage(progress), left=left)
 
     def train(self, event: Event) -> None:
         """Move the bar with shards and cells, and show the metrics of every epoch."""
@@ -264,10 +266,12 @@ class BarDisplay(Display):
                 self.bars.update(self._train_bar, completed=self._status.epochs_done)
             case EpochFinished():
                 self._note = describe_metrics(event.metrics, self._note)
-                note = f"epoch {event.epoch}, {self._note}{describe_rest(self._status.eta)}"
-                self.bars.update(self._train_bar, completed=event.epoch, note=note)
+                # A terminal of 80 columns has no place for the epoch that was evaluated last.
+                note = f"epoch {event.epoch}, {self._note.partition(' of epoch ')[0]}"
+                left = describe_rest(self._status.eta)
+                self.bars.update(self._train_bar, completed=event.epoch, note=note, left=left)
             case RunFinished(reason=reason) if reason != "epochs":
-                self.bars.update(self._train_bar, total=event.epoch, note=f"{reason}, {self._note}")
+                self.bars.update(self._train_bar, total=event.epoch, note=f"{reason}, {self._note}", left="")
 
     def _start(self, event: RunStarted) -> None:
         self._note = ""
@@ -275,7 +279,7 @@ class BarDisplay(Display):
             return
         for line in notes_on_start(event, self.page):
             self.bars.console.print(line, highlight=False)
-        self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="")
+        self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="", left="")
 
 
 def share_of_ingest(progress: StageProgress) -> float:
@@ -303,8 +307,8 @@ def describe_stage(progress: StageProgress) -> str:
 
 
 def describe_rest(seconds: float | None) -> str:
-    """Return the end of a line about the remaining time; nothing if it is not known, or if nothing remains."""
-    return f", about {format_duration(seconds)} left" if seconds else ""
+    """Describe the remaining time; return nothing if it is not known, or if nothing remains."""
+    return f"{format_duration(seconds)} left" if seconds else ""
 
 
 def describe_start(event: RunStarted) -> str:

@@ -228,7 +228,7 @@ class BarDisplay(Display):
         from rich.progress import BarColumn, Progress, TextColumn
 
         self.bars = Progress(
-            TextColumn("[bold]{task.description:<9}"),
+            TextColumn("[bold]{task.description:<6}"),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[note]}"),
             TextColumn("{task.fields[left]}"),

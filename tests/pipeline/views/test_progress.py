@@ -1,5 +1,6 @@
 """What users see on stderr while a model is trained."""
 
+import io
 import re
 
 import corpusmill
@@ -7,6 +8,7 @@ import pytest
 from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.steps import IngestProgress
 from corpusmill.pipeline.views import progress
+from rich.console import Console
 
 LONG_EPOCH = [
     RunStarted("runs/words", "word2vec", 0, 2, 1, 1000, {}),
@@ -135,6 +137,21 @@ def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(
         "train: epoch 4/10, 1 M tokens/s, about 42 s left",
         "train: epoch 5/10, 1 M tokens/s, about 40 s left",
     ]
+
+
+def test_a_bar_and_its_text_fit_into_eighty_columns():
+    display = progress.BarDisplay()
+    display.train(RunStarted("runs/topics", "lda", 0, 500, 1, 1000, {}))
+    for epoch in range(1, 202):
+        metrics = {"epoch": epoch, "seconds": 1.0, "tokens_per_second": 12.34e6}
+        if epoch % 10 == 0:
+            metrics["held_out_log_likelihood"] = -7.5
+        display.train(EpochFinished(epoch, metrics))
+    screen = io.StringIO()
+    Console(width=80, file=screen).print(display.bars.get_renderable())
+    line = screen.getvalue().rstrip("\n")
+    assert len(line) <= 80
+    assert re.fullmatch(r"train +━[━╸╺ ]* epoch 201, 12\.3 M tokens/s, held out -7\.500 nat/token 4 min 59 s left", line)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,10 @@ from ..topics import WordGroup
 MAX_ROWS = 2000
 #: Number of the last epochs that the remaining time is estimated from.
 _RECENT_EPOCHS = 10
-#: The first epochs of a process are slower: workers compile kernels, load them and fill their caches, for up to this
-#: number of seconds with and without compilation.
+#: The first epochs of a process are slower: workers compile kernels or load them, and fill their caches. This takes up
+#: to so many seconds.
 _WARM_UP_EPOCHS = 2
-_COMPILE_SECONDS = 60.0
-_LOAD_SECONDS = 2.0
+_WARM_UP_SECONDS = 60.0
 _EVENT_TYPES: dict[str, type[Event]] = {event_type.__name__: event_type for event_type in get_args(Event)}
 
 
@@ -70,9 +69,8 @@ class RunStatus:
     groups: list[WordGroup] = field(default_factory=list)
     #: Memory that a worker needs in bytes, by cause.
     plan: dict[str, int] = field(default_factory=dict)
-    #: The epoch after which this process began, and the seconds that its first epochs may be too slow by.
+    #: The epoch after which this process began.
     began: int = 0
-    warm_up: float = 0.0
     #: Number of workers that were lost since the run began. Their shards were swept by others.
     workers_lost: int = 0
     #: Time of the last event in seconds since 1970.
@@ -87,7 +85,7 @@ class RunStatus:
         """
         recent = self.rows[-_RECENT_EPOCHS:]
         others = [row for row in recent if not self.began < row["epoch"] <= self.began + _WARM_UP_EPOCHS]
-        if not others and sum(row["seconds"] for row in recent) < self.warm_up:
+        if not others and sum(row["seconds"] for row in recent) < _WARM_UP_SECONDS:
             return None
         # A row may be that of a round, which trains a part of the tokens.
         paces = [row["seconds"] / max(1, row.get("tokens", self.tokens)) for row in others or recent]
@@ -152,7 +150,6 @@ class RunStatus:
         self.tokens = event.tokens
         self.plan = dict(event.plan)
         self.began = event.epoch
-        self.warm_up = _COMPILE_SECONDS if event.compiles else _LOAD_SECONDS
         self.state = "running"
         self.shards = ["waiting"] * event.shards
         self.rows = [dict(row) for row in event.history[-MAX_ROWS:]]

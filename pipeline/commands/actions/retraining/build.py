@@ -4,6 +4,7 @@ All files are named by the plan, whose name is a digest of the input. A call tha
 the next one, with the same bytes. Nothing in the result depends on the time of day or on the speed of the machine.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from ....engine.events import Callback
 from ....engine.run import versions as software_versions
 from ....ingest.ingest import ingest
 from ....ingest.steps import Listener
+from ....models.base.advice import TrainingWarning
 from ....models.base.capabilities import SupportsForget
 from ....models.base.estimator import Estimator
 from ....models.base.text import TextEstimator
@@ -123,6 +125,11 @@ class VersionBuilder:
             return published["held_out"]
         if corpus is not None and corpus.held_out.n_tokens:
             return self.plan.name
+        warnings.warn(
+            "no documents are held out, so versions are not compared by their scores: set corpus.held_out above 0",
+            TrainingWarning,
+            stacklevel=2,
+        )
         return ""
 
     # --- the model ---

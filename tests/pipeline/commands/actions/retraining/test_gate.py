@@ -4,7 +4,9 @@ import random
 
 import numpy as np
 import pytest
-from corpusmill import LDA, RandomIndexing, Word2Vec
+from corpusmill import LDA, RandomIndexing, TrainingWarning, Word2Vec
+from corpusmill.configs.layers import Layer
+from corpusmill.configs.resolve import resolve
 from corpusmill.configs.schema import RetrainConfig
 from corpusmill.pipeline.commands.actions.retraining.gate import (
     MATCHING,
@@ -15,7 +17,7 @@ from corpusmill.pipeline.commands.actions.retraining.gate import (
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.base.saved import TrainedModel
 from corpusmill.pipeline.models.versions import Versions
-from helpers.nightly import BOATS, BREAD, configuration, write_day
+from helpers.nightly import BOATS, BREAD, configuration, tree_of, write_day
 
 PUBLISHED = {"version": 4}
 SUBJECTS = (BOATS.split(), BREAD.split())
@@ -142,6 +144,14 @@ def test_random_indexing_refuses_one_huge_document_that_mixes_everything():
     # The next night with good documents starts from the version in use.
     write_day(3, documents(10, 4))
     assert retrain(configuration("random-indexing", **limits))["status"] == "published"
+
+
+def test_a_night_without_held_out_documents_says_that_nothing_is_compared():
+    write_day(1, documents(20, 1))
+    settings = tree_of("lda", corpus={"held_out": 0.0})
+    with pytest.warns(TrainingWarning, match=r"not compared by their scores: set corpus\.held_out above 0"):
+        found = retrain(resolve([Layer("here", settings)]))
+    assert (found["status"], found["score"]) == ("published", None)
 
 
 # --- the score of models without a likelihood ---

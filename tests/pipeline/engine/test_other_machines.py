@@ -30,7 +30,8 @@ def client(tmp_path):
 @pytest.mark.skipif(not CAN_MOUNT, reason="the kernel allows no mounts to this user")
 def test_folders_that_workers_cannot_read_are_named_with_the_way_out(client, tmp_path, monkeypatch):
     refused = pytest.raises(
-        DataError, match=r"worker tcp://\S+ cannot read \S+/mine/\S+, a folder of .* fit takes one as run="
+        DataError,
+        match=r"worker tcp://\S+ cannot read \S+/mine/\S+, a folder of .* \(run= of fit, run\.url on the command",
     )
     texts = [text.split() for text in BOATS_AND_BREAD]
     ingest(texts, str(tmp_path / "mine" / "corpus"))

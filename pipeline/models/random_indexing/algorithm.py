@@ -83,17 +83,23 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         """Return the bytes of one sweep."""
         row = 4 * self.dimension
         range_rows = -(-self.n_rows // self.n_ranges)
+        block_rows = -(-self.n_rows // self.n_blocks)
         rows = min(range_rows, chunk.segments)
         padded_text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
         neighbour_lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.BUFFER_STRIDE
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             # With the hashes and the seeds of all words.
-            model=2 * range_rows * row + (9 + 2 * self.seed_length) * self.n_rows,
+            model=2 * block_rows * row + (9 + 2 * self.seed_length) * self.n_rows,
             # The chunk's delta, that of another chunk, and one that waits to be merged. A merged one takes no more than
             # the range, because a word's contexts take no more than its row.
             delta=(3 * rows + range_rows) * (row + 28),
-            scratch=padded_text + 4 * chunk.tokens + neighbour_lists + rows * row + 8 * self.n_rows,
+            scratch=padded_text
+            + 4 * chunk.tokens
+            + neighbour_lists
+            + rows * row
+            + 8 * self.n_rows
+            + 2 * (range_rows - block_rows) * row,  # the other blocks of the range
             # Sums of words and of runs of occurrences; a range's rows, and the same as seeds; a delta that is merged
             # with that of the shard, and their sum.
             device=padded_text

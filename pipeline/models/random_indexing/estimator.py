@@ -77,7 +77,7 @@ class RandomIndexing(CorpusEstimator):
     document_weights : {"none", "idf", "entropy"}, default="none"
         Weights of words in the vector of a document.
     n_blocks : int, default=1
-        Number of blocks of rows. A sweep holds the rows of one block at a time.
+        Number of blocks of rows. A sweep holds the rows of one block at a time. Large blocks are stored in parts.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where kernels run. A CUDA device gives the same sums, bit for bit.
 

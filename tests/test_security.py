@@ -105,10 +105,10 @@ def test_names_and_keys_of_documents_are_data_and_never_paths_or_commands():
     for name in hostile_names:
         Path("days", name).write_text(json.dumps({"text": BOATS, "id": "../../owned"}) + "\n")
     before = {path for path in Path().rglob("*") if not path.is_dir()}
-    assert call("run", "my.yaml", "--set", "corpus.held_out=0", "--json") == 0
+    assert call("run", "my.yaml", "--json") == 0
     assert call("transform", "run/model", "corpus", "weights", "--config", "my.yaml", "--json") == 0
     with_keys = ["--set", "source.path=days/..evil.jsonl", "--set", "source.key=id", "--set", "corpus.url=keyed"]
-    assert call("run", "my.yaml", *with_keys, "--set", "run.url=run2", "--set", "corpus.held_out=0", "--json") == 0
+    assert call("run", "my.yaml", *with_keys, "--set", "run.url=run2", "--json") == 0
     assert Corpus("keyed").documents["key"].to_pylist() == ["../../owned"]
     after = {path for path in Path().rglob("*") if not path.is_dir()}
     assert {path.parts[0] for path in after - before} <= {"run", "run2", "corpus", "keyed", "weights"}

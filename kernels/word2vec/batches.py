@@ -74,7 +74,7 @@ def empty_workspace(rows: int, negatives: int, D: int) -> Workspace:
 
 @kernel
 def _aligned_zeros(n: int) -> np.ndarray:
-    """Return zeros (n,) float32 that begin with a cache line. A vector that lies in two lines takes twice as long."""
+    """Return zeros (n,) float32 that begin with a cache line. A vector in two lines takes twice as long."""
     zeros = np.zeros(n + FLOATS_PER_LINE, np.float32)
     first = -(zeros.ctypes.data // 4) % FLOATS_PER_LINE
     return zeros[first : first + n]

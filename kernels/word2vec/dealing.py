@@ -1,6 +1,6 @@
 """Deal the words of skip-gram to blocks, so that cells of two blocks can be trained in parallel.
 
-With P blocks, cell (i, j) has the pairs whose centre lies in block i and whose context lies in block j. Blocks get
+With P blocks, cell (i, j) has the pairs whose centre is in block i and whose context is in block j. Blocks get
 equal mass, that is an equal number of expected pairs, so the P cells that are trained at the same time are about
 equally long. A cell draws negatives from its block j alone. Its pairs repel with the weight
 

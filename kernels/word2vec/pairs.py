@@ -1,8 +1,8 @@
 """Split the pairs of a chunk by the blocks of their words, for training in cells.
 
 A pair is a word (the centre, a row of W_in) and one of its neighbours (the context, a row of W_out). Each word draws
-how far its window reaches, from 1 to ``window``, as in sgns.py and par.py. Cell (i, j) has the pairs whose centre lies
-in block i and whose context lies in block j.
+how far its window reaches, from 1 to ``window``, as in sgns.py and par.py. Cell (i, j) has the pairs whose centre is
+in block i and whose context is in block j.
 
 Steps, per chunk:
 

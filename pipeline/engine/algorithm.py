@@ -47,7 +47,7 @@ class Address(NamedTuple):
 
 
 class ModelView(Protocol):
-    """The committed model of one epoch, read-only. Blocks are loaded on demand."""
+    """The committed model of one step, read-only. Blocks are loaded on demand."""
 
     @property
     def shared(self) -> Arrays:
@@ -157,7 +157,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         leave the device idle most of the time. 0 if the size makes no difference.
     kernel_module : str
         Module below `corpusmill.kernels` whose kernels take most of the time of a sweep, such as "lda.esca". When a run
-        starts, the user is told whether it must be compiled first. Empty for an algorithm without compiled kernels.
+        starts, the user is told whether it must be compiled first. If empty, the user is not told.
     sweep_share : float
         Share of the sweeps in the time of a step, for the display of progress. Cells take the rest; see `n_cells`.
     divergence_hint : str

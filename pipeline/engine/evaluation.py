@@ -20,6 +20,14 @@ class Evaluator:
 
     Parameters
     ----------
+    executor : Executor
+        Where the tasks run.
+    job : tasks.TrainingJob
+        The run, and what its tasks need.
+    data : TrainingData
+        What is trained.
+    held_out : TrainingData or None
+        What is held out. Without it, a model is scored on what is trained only.
     every : int
         Epochs between two evaluations; 0 for none. The first and the last epoch are evaluated, too.
     epochs : int

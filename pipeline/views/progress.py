@@ -263,7 +263,8 @@ class BarDisplay(Display):
             return
         match event:
             case ShardSwept() | CellsTrained():
-                self.bars.update(self._train_bar, completed=self._status.epochs_done)
+                left = describe_rest(self._status.eta)
+                self.bars.update(self._train_bar, completed=self._status.epochs_done, left=left)
             case EpochFinished():
                 self._note = describe_metrics(event.metrics, self._note)
                 # A terminal of 80 columns has no place for the epoch that was evaluated last.

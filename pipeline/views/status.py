@@ -81,16 +81,16 @@ class RunStatus:
         """Seconds that the remaining epochs will take at the pace of the last few; None if unknown.
 
         The first epochs of a process count only as long as there are no others, and if they took much longer than it
-        takes to warm up.
+        takes to warm up. Evaluations are not counted.
         """
+        if self.state != "running":
+            return None
         recent = self.rows[-_RECENT_EPOCHS:]
         others = [row for row in recent if not self.began < row["epoch"] <= self.began + _WARM_UP_EPOCHS]
         if not others and sum(row["seconds"] for row in recent) < _WARM_UP_SECONDS:
             return None
         # A row may be that of a round, which trains a part of the tokens.
         paces = [row["seconds"] / max(1, row.get("tokens", self.tokens)) for row in others or recent]
-        if not paces or self.state != "running":
-            return None
         return (self.epochs - self.epochs_done) * self.tokens * statistics.median(paces)
 
     @property

@@ -43,7 +43,7 @@ class EstimatorRef(NamedTuple):
     name: str
 
 
-#: How tasks receive the model: a TextEstimator in this process, a EstimatorRef in other processes.
+#: How tasks receive the model: a TextEstimator in this process, an EstimatorRef in other processes.
 ModelHandle = Any
 #: Options of a model's own ``_score_chunk``, by name.
 ScoreOptions = dict[str, Any]

@@ -116,8 +116,8 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
 
     def begin_ranges(self) -> list[range]:
-        """Return one range of all blocks, because a block begins as a single number."""
-        return [range(self.n_blocks)]
+        """Return the ranges that are swept. They have many blocks, because a block begins as a single number."""
+        return [self.blocks_of(range_index) for range_index in range(self.n_ranges)]
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the words' hashes, the masks of words that are kept and that are rare, and 0 for the documents."""

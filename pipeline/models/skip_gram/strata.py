@@ -1,7 +1,7 @@
 """Skip-gram that trains pairs of blocks of words, on any number of workers and with the same bits.
 
-The words are dealt to P blocks. Cell (i, j) of the grid has the pairs of neighbours whose centre lies in block i and
-whose context lies in block j. It trains the rows of W_in of block i and of W_out of block j. Its negatives come
+The words are dealt to P blocks. Cell (i, j) of the grid has the pairs of neighbours whose centre is in block i and
+whose context is in block j. It trains the rows of W_in of block i and of W_out of block j. Its negatives come
 from block j too. The engine trains the cells in strata; see ``engine/grid.py``.
 
 A sweep of a chunk trains nothing. It divides the chunk's pairs among the blocks of their centres.

@@ -126,7 +126,8 @@ class VersionBuilder:
         if corpus is not None and corpus.held_out.n_tokens:
             return self.plan.name
         warnings.warn(
-            "no documents are held out, so versions are not compared by their scores: set corpus.held_out above 0",
+            "no documents are held out, so versions are not compared by their scores: set corpus.held_out above 0"
+            + (", and train a new model with --fresh" if published else ""),
             TrainingWarning,
             stacklevel=2,
         )

@@ -1,5 +1,6 @@
 """One writer at a time on an object store: conditional writes, and locks whose owners may die."""
 
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -134,6 +135,9 @@ class Careless:
 
 
 def test_a_store_that_ignores_conditions_is_named(tmp_path, monkeypatch, caplog):
+    # A library that another test of this process has imported may have silenced loggers.
+    caplog.set_level(logging.WARNING, logger="corpusmill")
+    monkeypatch.setattr(logging.getLogger("corpusmill"), "disabled", False)
     monkeypatch.setitem(conditional.MAKERS, "memory", Careless)
     store = Store(f"memory://{tmp_path.name}")
     with acquire_lock(store, "lock", "someone trains") as check:

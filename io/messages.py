@@ -11,12 +11,15 @@ MOST_OF_AN_ERROR = 200
 
 
 def listed(names: Collection[str], without: str = "none") -> str:
-    """Return the first names of a file, each shortened, and how many others there are; ``without`` if there is none."""
+    """Return the first names of a file, each shortened and in quotes, and how many others there are.
+
+    Returns ``without`` if there is none.
+    """
     if not names:
         return without
     shown = []
     for name in islice(names, MOST_NAMES):
-        shown.append(name if len(name) <= MOST_CHARACTERS else f"{name[:MOST_CHARACTERS]}...")
+        shown.append(repr(name if len(name) <= MOST_CHARACTERS else f"{name[:MOST_CHARACTERS]}..."))
     others = len(names) - len(shown)
     if others:
         shown.append(f"and {others:,} more")

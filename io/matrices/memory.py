@@ -4,6 +4,7 @@ Types are recognised by their attributes, so that none of these libraries is imp
 AnnData objects that are backed by a file, and Dask arrays.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import scipy
 
 from ..errors import DataError
+from ..messages import listed
 from .blocks import BLOCK_NUMBERS, Block, RowBlocks, cut_rows
 from .compressed import Dense, SparseByColumn, SparseByRow
 from .names import check_unique
@@ -64,10 +66,10 @@ def _values_of(adata: Any, layer: str | None) -> tuple[Any, Any]:
     name = None if layer is None else layer.removeprefix("layers/")
     if name is None or name == "X":
         if adata.X is None:
-            raise DataError(f"adata.X is None; choose one of its layers: {', '.join(adata.layers) or 'it has none'}")
+            raise DataError(f"adata.X is None; choose one of its layers: {listed(adata.layers, 'it has none')}")
         return adata.X, adata.var_names
     if name not in adata.layers:
-        raise DataError(f"adata has no layer {name!r}; choose one of {', '.join(['X', *adata.layers])}")
+        raise DataError(f"adata has no layer {name!r}; choose one of {listed(['X', *adata.layers])}")
     return adata.layers[name], adata.var_names
 
 
@@ -82,14 +84,14 @@ def row_blocks(
     where: str = "matrix",
 ) -> RowBlocks:
     """Return a NumPy array, a SciPy matrix, a Dask array or a backed matrix as blocks of rows."""
-    if isinstance(data, RowBlocks):
-        return data
     names = None if column_names is None else list(column_names)
     shape = tuple(int(number) for number in np.shape(data)) if not hasattr(data, "shape") else tuple(data.shape)
     if len(shape) != 2:
         raise DataError(f"{where}: an array of shape {shape}, where a matrix with one row per document is needed")
     if names is not None and len(names) != shape[1]:
         raise DataError(f"the matrix has {shape[1]} columns, but the vocabulary has {len(names)} words")
+    if isinstance(data, RowBlocks):
+        return data if names is None else _renamed(data, names)
     if is_dask_array(data):
         return DaskRows(data, names, row_names, where)
     if is_backed(data):
@@ -98,6 +100,12 @@ def row_blocks(
         # A dense matrix in a file: an array of h5py.
         return Dense(where, data, row_names, names)
     return RowsInMemory(data, names, row_names, where)
+
+
+def _renamed(rows: RowBlocks, names: list[str]) -> RowBlocks:
+    renamed = copy.copy(rows)
+    renamed.column_names = names
+    return renamed
 
 
 def _backed_rows(data: Any, names: list[str] | None, row_names: pa.Array | None, where: str) -> RowBlocks:

@@ -110,15 +110,11 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
     _check_values(options)
     if isinstance(data, Mapping):
         raise DataError("a dictionary is neither documents nor a table; pass a list of strings, or a data frame")
-    if is_annotated(data):
-        return MatrixReader(annotated_rows(data, options.layer), options)
-    is_matrix = isinstance(data, RowBlocks) or scipy.sparse.issparse(data) or is_dask_array(data) or is_backed(data)
-    if is_matrix:
-        return MatrixReader(row_blocks(data, names), options)
-    if is_table(data) and not has_numbers_only(data):
+    if is_matrix(data):
+        rows = annotated_rows(data, options.layer) if is_annotated(data) else data
+        return MatrixReader(row_blocks(rows, names), options)
+    if is_table(data):
         return TableReader(table_parts(data, options), options)
-    if getattr(data, "ndim", 1) == 2:
-        return MatrixReader(row_blocks(data, names), options)
     if isinstance(data, Sequence) and data and isinstance(data[0], str | Sequence):
         return DocumentsReader(data, options)
     # An iterator can be read only once, so its first item decides and is put back.
@@ -126,6 +122,15 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
     if are_rows:
         return TableReader(row_parts(items), options)
     return DocumentsReader(items, options)
+
+
+def is_matrix(data: Any) -> bool:
+    """Return whether data in memory is read as a matrix of counts, and not as documents."""
+    if is_annotated(data) or isinstance(data, RowBlocks) or is_dask_array(data) or is_backed(data):
+        return True
+    if scipy.sparse.issparse(data):
+        return True
+    return getattr(data, "ndim", 1) == 2 and not (is_table(data) and not has_numbers_only(data))
 
 
 def _check_options_of_format(options: ReadOptions, format_name: str, source: Paths) -> None:

@@ -18,7 +18,7 @@ import tempfile
 import uuid
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -26,8 +26,10 @@ import pyarrow as pa
 import scipy
 
 from ...io.errors import DataError
+from ...io.matrices.names import check_unique
+from ...io.readers.frames import items_of
 from ...io.readers.memory import Document
-from ...io.readers.open import open_in_memory, open_source
+from ...io.readers.open import is_matrix, open_in_memory, open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
@@ -101,7 +103,8 @@ def ingest(
     Raises
     ------
     DataError
-        If the source cannot be read, or if the folder holds something else.
+        If the source cannot be read, if the folder holds something else, or if ``vocabulary`` is no list of different
+        strings.
     ValueError
         If an option is invalid.
     TypeError
@@ -127,8 +130,8 @@ def ingest(
     chosen = make_options(options)
     names = None
     if vocabulary is not None and not isinstance(vocabulary, pa.Table):
-        words = [str(word) for word in vocabulary]
-        if scipy.sparse.issparse(source) or (isinstance(source, np.ndarray) and source.ndim == 2):
+        words = _checked_words(vocabulary)
+        if is_matrix(source):
             names, vocabulary = words, None
         else:
             vocabulary = pa.table({"word": words})
@@ -173,6 +176,18 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     corpus.title = "documents in memory"
     weakref.finalize(corpus, shutil.rmtree, folder, ignore_errors=True)
     return corpus
+
+
+def _checked_words(vocabulary: Sequence[str]) -> list[str]:
+    """Return a vocabulary as a list; raise DataError unless it is a sequence of different strings."""
+    if isinstance(vocabulary, str | Mapping | Set):
+        raise DataError(f"vocabulary is a {type(vocabulary).__name__}: pass a list of words, in the order of their ids")
+    words = list(items_of(vocabulary))
+    others = [word for word in words if not isinstance(word, str)]
+    if others:
+        raise DataError(f"vocabulary has {others[0]!r:.40}, which is not a string: pass a list of words")
+    check_unique(pa.array(words, pa.large_string()), "vocabulary", "remove it")
+    return words
 
 
 def _open_reader(

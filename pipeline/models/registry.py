@@ -3,7 +3,6 @@
 from importlib import import_module
 
 from ...io.errors import DataError
-from ...io.stores.store import JsonObject
 from ..engine.run import RunStore, config_section
 from .base.estimator import Estimator
 from .base.saved import read_model_meta
@@ -37,13 +36,14 @@ def load_model(url: str) -> Estimator:
 
 def model_of_run(url: str) -> Estimator:
     """Read the model that a run of any kind committed last."""
-    return type(estimator_of_run(RunStore(url).meta)).from_run(url)
+    return type(estimator_of_run(RunStore(url))).from_run(url)
 
 
-def estimator_of_run(meta: JsonObject) -> Estimator:
-    """Return the estimator, not trained, that the content of a run.json describes."""
+def estimator_of_run(run: RunStore) -> Estimator:
+    """Return the estimator, not trained, of a run; raise DataError if this version does not have its parameters."""
+    meta = run.meta
     parameters = config_section(meta, "model")
     kind = parameters.pop("kind", None)
     if kind not in _PLACES:
         raise DataError(f"a run of {meta['algorithm']}, which this version of corpusmill does not have")
-    return estimator_class(kind)(**parameters)
+    return estimator_class(kind)._with_stored(parameters, meta, run.url)

@@ -228,5 +228,5 @@ def test_fit_fills_the_object(tmp_path):
     assert adata.obsm["X_topics"].shape == adata.obsm["X_nmf"].shape == (7, 2)
     with pytest.raises(DataError, match=r"adata has obsm\['X_nmf'\], varm\['NMF'\], uns\['corpusmill'\]\['nmf'\] alr"):
         fit(adata, NMF(2, max_iter=2))
-    with pytest.raises(DataError, match="adata has no layer 'other'; choose one of X, counts"):
+    with pytest.raises(DataError, match="adata has no layer 'other'; choose one of 'X', 'counts'"):
         fit(adata, NMF(2, max_iter=2), layer="other", key="other")

@@ -43,7 +43,7 @@ class Watcher:
         meta = run.meta
         rows = run.metrics
         status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
-        status.epochs = estimator_of_run(meta)._planned_epochs()
+        status.epochs = estimator_of_run(run)._planned_epochs()
         if rows:
             status.epoch = int(rows[-1]["epoch"])
             status.tokens = int(rows[-1]["tokens"])
@@ -56,7 +56,7 @@ class Watcher:
             status.state = "stopped"
         status.shards = _shard_states(run, meta)
         status.updated = _last_change(run)
-        status.groups = self._describe(run, meta, status.epoch)
+        status.groups = self._describe(run, status.epoch)
         return status
 
     def follow(self) -> Iterator[RunStatus]:
@@ -68,7 +68,7 @@ class Watcher:
                 return
             time.sleep(PAUSE_SECONDS)
 
-    def _describe(self, run: RunStore, meta: JsonObject, epoch: int) -> list[WordGroup]:
+    def _describe(self, run: RunStore, epoch: int) -> list[WordGroup]:
         """Return words of the model of the last epoch, or those of an earlier one if reading it would take long."""
         if epoch == self._described_epoch or time.monotonic() < self._next_description:
             return self._description
@@ -78,7 +78,7 @@ class Watcher:
             # The command that trains shows them.
             warnings.simplefilter("ignore", TrainingWarning)
             # Words that only the previous model has are not in the data.
-            estimator = estimator_of_run(meta).from_run(run.url, with_previous=False)
+            estimator = estimator_of_run(run).from_run(run.url, with_previous=False)
             data = run.open_data()
             self._description = estimator._algorithm(data).describe(estimator.model_, data)
         self._described_epoch = epoch

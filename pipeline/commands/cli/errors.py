@@ -28,6 +28,10 @@ class ExitCode(IntEnum):
     TERMINATED = 143  # 128 + SIGTERM
 
 
+#: What messages show of users' data: the file at the start, what is in quotes, and other paths.
+_OF_USERS = r"""^\S+(?=: |, (?:line|row) )|(?<!\w)'[^']*'(?!\w)|(?<!\w)"[^"]*"(?!\w)|[^\s'"]*[/\\][^\s'"]*"""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a command failed: one sentence for people, and the exit code for programs."""
@@ -122,8 +126,8 @@ def _message_of(error: BaseException) -> str:
 def with_keys(message: str) -> str:
     """Return a message with the configuration's keys in place of parameters of Python: model.max_iter for max_iter."""
     keys = _keys()
-    # Names in quotes, paths, options and longer keys stay as they are.
-    return re.sub(rf"(?<![\w./='\"-])({'|'.join(keys)})(?![\w/'\"-]|\.\w)", lambda name: keys[name[0]], message)
+    name = rf"(?<![\w.='\"-])(?P<key>{'|'.join(keys)})(?![\w'\"-]|\.\w)"
+    return re.sub(f"{_OF_USERS}|{name}", lambda found: keys[found["key"]] if found["key"] else found[0], message)
 
 
 @cache

@@ -221,7 +221,22 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     # --- the trained model applied to data ---
 
     def fit_transform(self, X: DataLike, y: object = None, **options: Any) -> TransformOutput:
-        """Train, then return `transform` of the same data. ``options`` are those of `fit`."""
+        """Train, then return `transform` of the same data.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The data, as for `fit`.
+        y : ignored
+            Present for scikit-learn's pipelines.
+        **options : values by name
+            Further options of `fit`.
+
+        Returns
+        -------
+        ndarray or data frame of shape (D, K)
+            One row per document or sample.
+        """
         return self.fit(X, y, **options).transform(X)
 
     @abstractmethod

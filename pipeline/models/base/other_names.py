@@ -16,6 +16,10 @@ _TOPICS = "topics(n) has the n heaviest words of each topic"
 _TRANSFORM = "transform returns the weights of documents"
 _DOCUMENTS = "pass all documents to fit, and new ones to transform or partial_fit"
 _SCORE = "score returns the log-likelihood per token of held-out documents"
+_SCORE_OF_NMF = "score returns the log-likelihood per token of documents, and minus the error of a matrix"
+_INFERENCE = "leave it out: it limits the inference of one document; the number of epochs is max_iter"
+_VECTOR_SIZE = "its name is vector_size, as in Word2Vec"
+_RETRAIN = "leave it out: one epoch is exact, and retrain is the number of further ones"
 
 #: Parameters, by the class whose models do not have them.
 PARAMETERS = {
@@ -42,7 +46,7 @@ PARAMETERS = {
         "seed": "its name is random_state",
         "passes": _EPOCHS,
         "epochs": _EPOCHS,
-        "iterations": _EPOCHS,
+        "iterations": _INFERENCE,
         "minimum_probability": "leave it out: transform returns all weights",
     },
     "LDA": {
@@ -56,6 +60,14 @@ PARAMETERS = {
         "offset": _ONLINE,
         "update_every": _ONLINE,
         "total_samples": _ONLINE,
+        "dtype": "leave it out: weights are 32-bit numbers",
+        "gamma_threshold": _INFERENCE,
+        "mean_change_tol": _INFERENCE,
+        "max_doc_update_iter": _INFERENCE,
+        "perp_tol": "pass callbacks=[EarlyStopping()] to fit",
+        "ns_conf": _CLIENT,
+        "per_word_topics": "leave it out: transform returns the weights of documents only",
+        "minimum_phi_value": "leave it out: transform returns the weights of documents only",
         "batch": _ONLINE,
         "min_cf": _VOCABULARY,
         "rm_top": _VOCABULARY,
@@ -85,7 +97,13 @@ PARAMETERS = {
         "batch_words": _CHUNKS,
         "comment": "leave it out",
     },
-    "RandomIndexing": {"seed": "its name is random_state; seed_length is the length of a word's seed"},
+    "RandomIndexing": {
+        "seed": "its name is random_state; seed_length is the length of a word's seed",
+        "dimension": _VECTOR_SIZE,
+        "n_components": _VECTOR_SIZE,
+        "epochs": _RETRAIN,
+        "max_iter": _RETRAIN,
+    },
 }
 
 #: Methods and attributes, by the class whose models do not have them.
@@ -108,6 +126,7 @@ ATTRIBUTES = {
         "ll_per_word": _SCORE,
         "top_topics": "coherence measures each topic",
     },
+    "NMF": {"log_perplexity": _SCORE_OF_NMF, "ll_per_word": _SCORE_OF_NMF},
     "Estimator": {
         "train": "fit trains a new model, and partial_fit continues a trained one",
         "update": "partial_fit continues a trained model",

@@ -8,9 +8,10 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from ....io.errors import DataError
+from ....io.messages import listed
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import Store, to_json
+from ....io.stores.store import JsonObject, Store, to_json
 from ...engine.algorithm import Metrics
 from ...engine.data import TrainingData
 from ...engine.run import RunStore, config_section, versions
@@ -46,6 +47,21 @@ class Persistent(Parameterised, Transformer):
     def _merge_previous(self, previous: TrainedModel) -> None:
         """Complete the model after `partial_fit`: add what only the previous model has, such as words."""
 
+    @classmethod
+    def _with_stored(cls, parameters: JsonObject, meta: JsonObject, url: str) -> Self:
+        """Return an estimator with the parameters of a run or a saved model, whose file has ``meta``.
+
+        Raises DataError for a parameter that the estimator does not have.
+        """
+        # A parameter that is missing gets its default. One that is unknown may change what the model means.
+        unknown = sorted(set(parameters) - set(cls._parameter_names()))
+        if unknown:
+            raise DataError(
+                f"{url}: a model with the parameters {listed(unknown)}, which this version of corpusmill does not "
+                f"have; it was made by {meta['versions']['corpusmill']}"
+            )
+        return cls(**parameters)
+
     # --- models of runs ---
 
     @classmethod
@@ -58,7 +74,7 @@ class Persistent(Parameterised, Transformer):
         Raises
         ------
         DataError
-            If no epoch is committed yet, if the data no longer exists, or if the run is of another kind.
+            If no epoch is committed yet, if the data no longer exists, or if the run is of another kind or version.
         """
         run = RunStore(url)
         meta = run.meta
@@ -68,7 +84,7 @@ class Persistent(Parameterised, Transformer):
         if parameters.pop("kind") != cls._kind:
             raise DataError(f"{url}: a run of {meta['algorithm']} where {cls._kind} is needed")
         data = run.open_data()
-        estimator = cls(**parameters)
+        estimator = cls._with_stored(parameters, meta, url)
         estimator._take_last(run, data)
         if with_previous and meta["previous"] is not None:
             copy = run.store.child(f"{PREVIOUS}/{meta['previous']}").absolute
@@ -173,14 +189,7 @@ class Persistent(Parameterised, Transformer):
         meta = read_model_meta(url)
         if meta["model"] != cls._kind:
             raise DataError(f"{url}: a model of kind {meta['model']} where {cls._kind} is needed")
-        # A parameter that is missing gets its default. One that is unknown may change what the model means.
-        unknown = sorted(set(meta["parameters"]) - set(cls._parameter_names()))
-        if unknown:
-            raise DataError(
-                f"{url}: a model with the parameters {', '.join(unknown)}, which this version of corpusmill does not "
-                f"have; it was made by {meta['versions']['corpusmill']}"
-            )
-        estimator = cls(**meta["parameters"])
+        estimator = cls._with_stored(meta["parameters"], meta, url)
         estimator.model_ = SavedModel.open(url).load(meta["about"])
         estimator.history_ = meta["history"]
         estimator.n_iter_ = meta["n_iter"]

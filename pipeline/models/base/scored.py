@@ -24,7 +24,27 @@ class ScoredEstimator(TextEstimator[DataT]):
         """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `_transform_chunk`."""
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
-        """Return the held-out log-likelihood per token by document completion; larger is better."""
+        """Return the held-out log-likelihood per token by document completion; larger is better.
+
+        Parameters
+        ----------
+        X : corpus, URL or data in memory
+            The documents, as for `transform`.
+        y : ignored
+            Present for scikit-learn's searches.
+        client : distributed.Client, optional
+            Where to score. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        float
+            The natural logarithm of the likelihood of the second halves of the documents, per token.
+
+        Raises
+        ------
+        DataError
+            If no document has a word of the model.
+        """
         sums = self._score_sums(X, client=client)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 

@@ -118,14 +118,17 @@ class TextEstimator(Estimator[DataT]):
         Raises
         ------
         ValueError
-            If ``top`` is below 1, or given for a model without topics.
+            If ``top`` is no integer of 1 or more, or given for a model without topics.
         DataError
-            If ``out`` has other files, or results of another model, of other documents or with other columns. The same
-            call may be repeated.
+            If ``top`` is given and the documents have a column ``topics``. Also, unless ``replace`` is True, if ``out``
+            has other files, or results of another model, of other documents or with other columns. The same call may be
+            repeated.
         """
-        corpus = self._open_documents(X)
         if top is not None:
-            self._check_top(top, corpus)
+            self._check_top(top)
+        corpus = self._open_documents(X)
+        if top is not None and "topics" in corpus.kept_columns:
+            raise DataError(f"{corpus.title}: has a column topics of its own: leave top out, or ingest without it")
         target = Store(out)
         claim(target, origin_of(self, corpus, top), replace)
         names = dict(self._topic_names)
@@ -137,18 +140,29 @@ class TextEstimator(Estimator[DataT]):
             "unseen_tokens": sum(chunk["unseen_tokens"] for chunk in counts),
         }
 
-    def _check_top(self, top: int, corpus: Corpus) -> None:
+    def _check_top(self, top: int) -> None:
         if not isinstance(self, TopicModel):
             raise ValueError(f"top is {top}, but {self._kind} models have no topics: leave it out")
-        if top < 1:
-            raise ValueError(f"top is {top}: choose an integer of 1 or more")
-        if "topics" in corpus.kept_columns:
-            raise DataError(f"{corpus.title}: has a column topics of its own: leave top out, or ingest without it")
+        if not isinstance(top, int | np.integer) or isinstance(top, bool) or top < 1:
+            raise ValueError(f"top is {top!r}: choose an integer of 1 or more")
 
     def query(self, words: Sequence[str]) -> np.ndarray:
-        """Transform one document that consists of these words: (K,) float32.
+        """Transform one document that consists of these words.
 
-        Raises KeyError if none of them is in the model's vocabulary.
+        Parameters
+        ----------
+        words : list of str
+            The words. Those that the model does not have are skipped.
+
+        Returns
+        -------
+        ndarray of shape (K,), float32
+            What `transform` returns for this document.
+
+        Raises
+        ------
+        KeyError
+            If the model has none of the words.
         """
         if isinstance(words, str):
             raise TypeError(f"words is {words!r}: pass a list of words, such as {words.split()!r}")
@@ -170,8 +184,30 @@ class TextEstimator(Estimator[DataT]):
     ) -> list[tuple[str, float]]:
         """Return keys and cosines of the documents that are nearest to a few words.
 
-        The direction of the words ``without`` is subtracted. A task holds some of the rows of one chunk at a time,
-        never those of all documents. Raises KeyError as `query` does.
+        A task holds some of the rows of one chunk at a time, never those of all documents.
+
+        Parameters
+        ----------
+        X : corpus, URL or data in memory
+            The documents, as for `transform`.
+        words : list of str
+            What the documents should be about.
+        without : list of str, optional
+            Words whose direction is subtracted.
+        topn : int, default=10
+            Number of documents to return.
+        client : distributed.Client, optional
+            Where to search. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        list of (str, float)
+            Key and cosine of each document, nearest first.
+
+        Raises
+        ------
+        KeyError
+            If the model has none of ``words``, or none of ``without``.
         """
         wanted = unit_vector(self.query(words))
         if without:
@@ -184,8 +220,19 @@ class TextEstimator(Estimator[DataT]):
     def match_halves(self, X: DataLike, *, client: "Client | None" = None) -> float | None:
         """Return how often the two halves of a document are more similar than halves of two documents.
 
-        This compares models of any kind, also those without a likelihood, on the same documents. 0.5 is chance, 1 is
-        perfect. Returns None if fewer than two documents have two halves.
+        This compares models of any kind, also those without a likelihood, on the same documents.
+
+        Parameters
+        ----------
+        X : corpus, URL or data in memory
+            The documents, as for `transform`.
+        client : distributed.Client, optional
+            Where to compare. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        float or None
+            0.5 is chance, 1 is perfect. None if fewer than two documents have two halves.
         """
         sums: Arrays = {"won": np.float64(0), "pairs": np.int64(0)}
         for chunk in apply.map_chunks(self, self._open_documents(X), client, apply.match_halves_chunk):

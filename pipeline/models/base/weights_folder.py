@@ -70,7 +70,8 @@ def _check_free(folder: Store, origin: Origin) -> None:
         if names:
             raise DataError(f"{folder.url}: has weights of an unknown model; {way_out}")
         return
-    found = folder.read_json(DESCRIPTION)
+    # Folders of earlier versions do not say how many topics they have: all.
+    found = {"top": None} | folder.read_json(DESCRIPTION)
     if found == origin:
         return
     if found.get("model") != origin["model"]:

@@ -385,6 +385,11 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         particles : int, default=20
             Number of samples per document for "left-to-right".
 
+        Returns
+        -------
+        float
+            A natural logarithm.
+
         Raises
         ------
         ValueError

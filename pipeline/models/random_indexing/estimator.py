@@ -32,6 +32,7 @@ LARGEST_AUTO_DIMENSION = 4096
 #: update at the same time. Small parts would take longer to request than to send.
 MOST_PARTS = 32
 LEAST_ROWS = 5_000
+_RETRAINED = "retrained vectors cannot be added or subtracted: train the models with retrain=0"
 
 
 class _DocumentTerms(NamedTuple):
@@ -262,7 +263,20 @@ class RandomIndexing(CorpusEstimator):
         return ri.normalised(rows) if self.normalize else rows
 
     def document_vectors(self, X: DataLike, *, client: "Client | None" = None) -> WordVectors:
-        """Return the vectors of documents by their keys, to compare with each other and with `query`."""
+        """Return the vectors of documents by their keys, to compare with each other and with `query`.
+
+        Parameters
+        ----------
+        X : corpus, URL or data in memory
+            The documents, as for `transform`.
+        client : distributed.Client, optional
+            Where to transform. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        WordVectors
+            The rows of `transform`, with the documents' keys in place of words.
+        """
         corpus = self._open_data(X)
         rows = np.asarray(self.transform(corpus, client=client))
         return WordVectors(corpus.documents["key"].to_pylist(), rows)
@@ -303,6 +317,16 @@ class RandomIndexing(CorpusEstimator):
     def merge(self, other: "RandomIndexing") -> "RandomIndexing":
         """Return the model of both models' documents, bit for bit as if it had been trained on all of them.
 
+        Parameters
+        ----------
+        other : RandomIndexing
+            A trained model with the same parameters.
+
+        Returns
+        -------
+        RandomIndexing
+            A new model. The two others stay as they are.
+
         Raises
         ------
         ValueError
@@ -315,6 +339,8 @@ class RandomIndexing(CorpusEstimator):
 
     def _trained_on(self, X: DataLike, options: FitOptions) -> "RandomIndexing":
         self._check_addable(self)
+        if self.retrain:
+            raise ValueError(_RETRAINED)
         self._as_matrix(X)  # raises ValueError for other columns than those of the model
         parameters = self._stored_params() | {"vector_size": self._dimension}
         return type(self)(**parameters)._train(X, options, None)
@@ -344,7 +370,7 @@ class RandomIndexing(CorpusEstimator):
         if self._dimension != other._dimension:
             raise ValueError(f"vector_size is {self._dimension} here and {other._dimension} there")
         if any("vectors" in model._fitted().block(0) for model in (self, other)):
-            raise ValueError("retrained vectors cannot be added or subtracted: train the models with retrain=0")
+            raise ValueError(_RETRAINED)
         # The limits decide which words count, and the sum of two models would need other words.
         if self.min_count > 1 or self.max_count is not None:
             raise ValueError("models with min_count or max_count cannot be added or subtracted: use stop_words")

@@ -47,7 +47,7 @@ def test_layers_and_the_raw_matrix_are_read(tmp_path):
     path = write_h5ad(tmp_path / "x.h5ad", COUNTS / 2, {"counts": FORMS["csc"]}, raw=FORMS["csr"])
     check(path, layer="layers/counts")
     check(path, layer="raw/X", genes=[f"raw{column}" for column in range(5)])
-    with pytest.raises(DataError, match=r"no layer 'counts'; choose one of X, layers/counts, raw/X"):
+    with pytest.raises(DataError, match=r"no layer 'counts'; choose one of 'X', 'layers/counts', 'raw/X'"):
         read(path, layer="counts")
 
 
@@ -82,7 +82,7 @@ def test_names_and_types_of_10x_features(tmp_path):
     check(path, genes=["alpha", "beta", "alpha-1", "gamma", "delta"], names="name")
     check(path, COUNTS[:, 3:], GENES[3:], feature_type="Peaks")
     check(write_tenx_folder(tmp_path / "folder"), COUNTS[:, :3], GENES[:3], feature_type="Gene Expression")
-    with pytest.raises(DataError, match="no feature of type 'peaks'; choose one of Gene Expression, Peaks"):
+    with pytest.raises(DataError, match="no feature of type 'peaks'; choose one of 'Gene Expression', 'Peaks'"):
         read(path, feature_type="peaks")
 
 

@@ -161,7 +161,7 @@ def test_null_text(tmp_path):
     [
         ('{"text": "a"', "line 2: not valid JSON"),
         ("[1]", "line 2: a JSON list where an object is needed; write one object per line"),
-        ('{"body": "a", "id": 1}', "line 2: no text .no field .text. among body, id.; name the field with text="),
+        ('{"body": "a", "id": 1}', "line 2: no text .no field .text. among 'body', 'id'.; name the field with text="),
         ('{"text": 5}', "line 2: field 'text' is 5 where a string is needed"),
         ('{"text": ["a"]}', "line 2: field 'text' is .* where a string is needed"),
     ],
@@ -172,22 +172,22 @@ def test_bad_json(tmp_path, line, match):
 
 def test_a_missing_field_of_tokens_is_named_by_the_option_of_tokens(tmp_path):
     path = write_jsonl(tmp_path / "x.jsonl", [{"words": ["a"]}, {"body": "a"}])
-    refuses(path, r"line 2: no tokens \(no field 'words' among body\); name the field with tokens=", tokens="words")
+    refuses(path, r"line 2: no tokens \(no field 'words' among 'body'\); name the field with tokens=", tokens="words")
 
 
 def test_missing_columns(tmp_path):
     (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
     refuses(
         tmp_path / "x.csv",
-        r"x\.csv: no column 'text'; the columns, by the first line of the file, are a, b c; name one of them with text",
+        r"x\.csv: no column 'text'; the columns, by the first line of the file, are 'a', 'b c'; name one of them",
     )
     (tmp_path / "y.csv").write_text('\ntext,"two\nlines",text,id,id\n1,two,3,4,5\n')
     refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'text'; rename all but one")
     refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'id'; rename", text="two\nlines", key="id")
     assert read(tmp_path / "y.csv", text="two\nlines")[1] == [["two"]]
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; the columns are a; name")
-    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; the columns are a", text="a", key="id")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; the columns are 'a'; name")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; the columns are 'a'", text="a", key="id")
     refuses(tmp_path / "x.parquet", r"column 'a' is int64 where lists of strings", tokens="a")
     refuses(
         write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": None}]), r"line 1: no key \('id' is null\)", key="id"

@@ -44,7 +44,7 @@ def _frame():
 def test_a_column_of_a_table_is_named_by_the_options(make):
     assert collect(open_in_memory(make(), ReadOptions(text="body", key="id"))) == (IDS, WORDS)
     assert collect(open_in_memory(make(), ReadOptions(text="body"))) == (list("012"), WORDS)
-    with pytest.raises(DataError, match="the table has no column 'text'; its columns are id, body, n; name one"):
+    with pytest.raises(DataError, match="the table has no column 'text'; its columns are 'id', 'body', 'n'; name one"):
         collect(open_in_memory(make(), ReadOptions()))
 
 

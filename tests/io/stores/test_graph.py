@@ -219,7 +219,7 @@ def test_parquet(tmp_path):
     options = EdgeOptions(source="from", target="to", directed=True)
     graph = graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph", options)
     assert edges_of(graph) == {("9", "7"): 2.0, ("7", "8"): 3.0}
-    with pytest.raises(DataError, match=r"no column 'src' among weight, to, from"):
+    with pytest.raises(DataError, match=r"no column 'src' among 'weight', 'to', 'from'"):
         graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph", EdgeOptions(source="src"))
     pq.write_table(pa.table({"a": ["x", None], "b": ["y", "z"]}), tmp_path / "e.parquet")
     with pytest.raises(DataError, match="a or b is null"):

@@ -5,11 +5,15 @@ import itertools
 import json
 from pathlib import Path
 
+import anndata
+import dask.array
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill.io.errors import DataError
+from corpusmill.io.matrices.memory import row_blocks
 from corpusmill.pipeline.commands.actions.inspect import inspect
 from corpusmill.pipeline.ingest.chunks import (
     MAX_CHUNK_TOKENS,
@@ -253,6 +257,36 @@ def test_a_vocabulary_may_be_a_list(tmp_path):
     texts = ingest(["one fish", "two fish"], str(tmp_path / "texts"), vocabulary=["two", "fish"])
     assert texts.vocabulary["word"].to_pylist() == ["two", "fish"]
     assert texts.n_tokens == 3
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "dask", "annotated", "blocks"])
+def test_a_list_names_the_columns_of_every_kind_of_matrix(kind, tmp_path):
+    counts = np.array([[1, 0, 2], [1, 1, 1]])
+    matrices = {
+        "array": counts,
+        "frame": pandas.DataFrame(counts),
+        "dask": dask.array.from_array(counts),
+        "annotated": anndata.AnnData(counts.astype(np.float32)),
+        "blocks": row_blocks(counts),
+    }
+    corpus = ingest(matrices[kind], str(tmp_path / "corpus"), vocabulary=["one", "two", "three"])
+    found = dict(zip(*(corpus.vocabulary[name].to_pylist() for name in ("word", "term_frequency")), strict=True))
+    assert found == {"one": 2, "two": 1, "three": 3}
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "message"),
+    [
+        ("one fish", "vocabulary is a str: pass a list of words"),
+        ({"one": 0, "fish": 1}, "vocabulary is a dict: pass a list of words"),
+        (["one", 2], "vocabulary has 2, which is not a string: pass a list of words"),
+        (["one", "fish", "one"], "vocabulary: the name 'one' occurs a second time at position 2; remove it"),
+    ],
+)
+def test_a_vocabulary_is_a_list_of_different_strings(vocabulary, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        ingest(["one fish"], str(tmp_path / "corpus"), vocabulary=vocabulary)
+    assert not (tmp_path / "corpus").exists()
 
 
 def test_a_list_may_mix_urls_and_paths_of_files(tmp_path):

@@ -32,7 +32,7 @@ def test_a_name_that_no_document_has_is_refused_with_the_fields_found(tmp_path, 
     rows = [{"text": TEXT, "date": "2026-11-01", "by": {"name": "x"}}, {"text": TEXT, "title": None}]
     source = write_rows(tmp_path / "a.jsonl", rows) if as_file else rows
     for name in ("dated", "by.first"):
-        with pytest.raises(DataError, match=f"'{name}'; the fields are text, date, by.name, title$"):
+        with pytest.raises(DataError, match=f"'{name}'; the fields are 'text', 'date', 'by.name', 'title'$"):
             keep(source, tmp_path, name)
     # A field without any value is a field, and one that is rare is one, too.
     found = keep(source, tmp_path, "title", "by.name")
@@ -49,12 +49,14 @@ def test_a_name_that_occurs_only_in_values_is_no_field(tmp_path):
 def test_wrong_names_of_text_and_key_are_refused_with_the_fields_found(tmp_path):
     source = write_rows(tmp_path / "a.jsonl", [{"id": 1, "body": TEXT}])
     with pytest.raises(
-        DataError, match=r"line 1: no text \(no field 'text' among id, body\); name the field with text"
+        DataError, match=r"line 1: no text \(no field 'text' among 'id', 'body'\); name the field with text"
     ):
         keep(source, tmp_path)
-    with pytest.raises(DataError, match=r"has a word; .* \(the fields are id, body\)"):
+    with pytest.raises(DataError, match=r"has a word; .* \(the fields are 'id', 'body'\)"):
         keep(source, tmp_path, null_text="empty")
-    with pytest.raises(DataError, match=r"line 1: no key \(no field '\w+' among id, body\); name the field with key"):
+    with pytest.raises(
+        DataError, match=r"line 1: no key \(no field '\w+' among 'id', 'body'\); name the field with key"
+    ):
         keep(source, tmp_path, text="body", key="number")
 
 

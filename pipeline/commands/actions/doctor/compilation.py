@@ -48,5 +48,5 @@ def train_small(name: str) -> None:
     """Train one of the models on a small corpus on disk, as a training of real text does."""
     texts = [" ".join(words) for words in documents()]
     with TemporaryDirectory() as folder:
-        corpus = corpus_from(texts, f"{folder}/corpus", chunk_tokens=CHUNK_TOKENS)
+        corpus = corpus_from(texts, chunk_tokens=CHUNK_TOKENS)
         MODELS[name].fit(corpus, run=f"{folder}/run")

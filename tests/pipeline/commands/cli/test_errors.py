@@ -50,12 +50,27 @@ def test_a_bad_configuration_has_exit_code_2(project, call):
         ),
         ("raise corpus.held_out or lower min_df.", "raise corpus.held_out or lower source.min_df."),
         ("max_iter/min_df.txt, 'n_blocks' and --max-iter", "max_iter/min_df.txt, 'n_blocks' and --max-iter"),
+        # Users choose the names of columns and folders.
+        (
+            "the columns ('held_out', \"max_df\") are not n_blocks",
+            "the columns ('held_out', \"max_df\") are not model.n_blocks",
+        ),
+        ("the columns are 'my max_df', 'x'", "the columns are 'my max_df', 'x'"),
+        ("held_out: no corpus here", "held_out: no corpus here"),
+        ("max_df, line 3: lower min_df", "max_df, line 3: lower source.min_df"),
+        ("data/held_out and max_df\\\\x, not n_blocks", "data/held_out and max_df\\\\x, not model.n_blocks"),
         # Sources and models have stop words.
         ("shorten stop_words: held_out_loss is 3", "shorten stop_words: held_out_loss is 3"),
     ],
 )
 def test_an_error_names_keys_of_the_configuration_instead_of_parameters_of_python(message, shown):
     assert explain(DataError(message)).message == shown
+
+
+def test_names_of_columns_are_shown_as_they_are(project, call):
+    Path("table.csv").write_text("held_out,max_df\n1,2\n")
+    code, _, err = call("ingest", "table.csv", "x")
+    assert (code, "'held_out', 'max_df'" in err) == (4, True)
 
 
 def test_a_bad_command_line_has_exit_code_2(call):

@@ -89,6 +89,17 @@ def test_an_interrupted_run_is_stopped_and_its_model_can_be_read(corpus, tmp_pat
         LDA.from_run(run)
 
 
+def test_a_run_with_parameters_of_another_version_is_refused(corpus, tmp_path):
+    run = str(tmp_path / "run")
+    lda().fit(corpus, run=run)
+    meta = RunStore(run).meta
+    meta["config"]["model"]["dimension"] = 3
+    RunStore(run).store.write_json("run.json", meta)
+    for read in (model_of_run, LDA.from_run, lambda url: Watcher(url).look()):
+        with pytest.raises(DataError, match="run: a model with the parameters 'dimension', which this version of"):
+            read(run)
+
+
 def test_watching_never_prevents_training(corpus, tmp_path):
     run, done = RunStore(str(tmp_path / "run")), threading.Event()
     with run.locked():

@@ -101,7 +101,7 @@ def test_duplicate_names_and_missing_layers_are_refused():
     for model in models():
         with pytest.raises(DataError, match=r"adata, X, var_names: the name 'a' occurs a second time at position 1"):
             model.fit(Annotated(SPARSE, var_names=list("aabcd")))
-        with pytest.raises(DataError, match=r"adata\.X is None; choose one of its layers: counts"):
+        with pytest.raises(DataError, match=r"adata\.X is None; choose one of its layers: 'counts'"):
             model.fit(Annotated(None, layers={"counts": SPARSE}))
 
 

@@ -35,6 +35,10 @@ def names_for(model, table):
         (Word2Vec, (), {"hs": 1}, "hierarchical softmax is not supported"),
         (Node2Vec, (), {"random_state": 4}, "its name is seed, as in gensim"),
         (RandomIndexing, (), {"seed": 4}, "its name is random_state"),
+        (RandomIndexing, (), {"dimension": 64}, "RandomIndexing has no parameter 'dimension': its name is vector_size"),
+        (RandomIndexing, (), {"n_components": 64}, "its name is vector_size"),
+        (RandomIndexing, (), {"epochs": 2}, "retrain is the number of further ones"),
+        (LDA, (), {"iterations": 50}, "leave it out: it limits the inference of one document; .* epochs is max_iter"),
         (LDA, (), {"topics": 100}, "unexpected keyword argument 'topics'"),
     ],
 )
@@ -47,6 +51,8 @@ def test_a_parameter_of_another_library_is_explained(model, arguments, parameter
     ("theirs", "ours"),
     [
         (gensim.models.Word2Vec, Word2Vec),
+        (gensim.models.LdaModel, LDA),
+        (sklearn.decomposition.LatentDirichletAllocation, LDA),
         (sklearn.decomposition.NMF, NMF),
     ],
 )
@@ -68,6 +74,8 @@ def test_defaults_of_word2vec_are_those_of_gensim():
     [
         (LDA, "show_topics", r"LDA has no show_topics: topics\(n\) has the n heaviest words"),
         (NMF, "get_document_topics", "transform returns"),
+        (LDA, "log_perplexity", "score returns the log-likelihood per token of held-out documents"),
+        (NMF, "log_perplexity", "and minus the error of a matrix"),
         (Word2Vec, "build_vocab", "Word2Vec has no build_vocab: fit counts the words"),
         (Word2Vec, "train", "fit trains a new model"),
         (RandomIndexing, "score", "no likelihood"),

@@ -263,7 +263,7 @@ def test_safetensors_of_other_floats_are_converted(wv, tmp_path, dtype):
 @pytest.mark.parametrize(
     "tensors, metadata, reason",
     [
-        ({"weight": np.ones((2, 2))}, {"words": '["a", "b"]'}, "has the tensors weight and the metadata words"),
+        ({"weight": np.ones((2, 2))}, {"words": '["a", "b"]'}, "has the tensors 'weight' and the metadata 'words'"),
         ({"vectors": np.ones((2, 2))}, {"format": "pt"}, "need the tensor 'vectors' and the metadata 'words'"),
         ({"vectors": np.ones((2, 2), int)}, {"words": '["a", "b"]'}, "vectors of type I64: convert them to F16, F32"),
         ({"vectors": np.ones((2, 2))}, {"words": '["a", '}, "not a safetensors file of word vectors"),

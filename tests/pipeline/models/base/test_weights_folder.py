@@ -1,5 +1,7 @@
 """Folders that transform writes to: results of different models or documents are not mixed."""
 
+import json
+
 import numpy as np
 import pandas
 import pytest
@@ -41,6 +43,19 @@ def test_the_same_call_may_be_repeated(models, corpus, tmp_path):
     assert len(pandas.read_parquet(tmp_path / "out")) == len(TEXTS)
 
 
+def test_a_folder_of_an_earlier_version_is_continued(models, corpus, tmp_path):
+    models[0].transform_to(corpus, str(tmp_path))
+    path = tmp_path / "_transform.json"
+    description = json.loads(path.read_text())
+    del description["top"]
+    path.write_text(json.dumps(description))
+    models[0].transform_to(corpus, str(tmp_path))
+    del description["corpus"]
+    path.write_text(json.dumps(description))
+    with pytest.raises(DataError, match="has weights of other documents"):
+        models[0].transform_to(corpus, str(tmp_path))
+
+
 def test_weights_are_written_for_whatever_transform_accepts(models, corpus, tmp_path):
     for name, data in (("corpus", corpus), ("path", corpus.url), ("memory", TEXTS[:4])):
         models[0].transform_to(data, str(tmp_path / name))
@@ -65,8 +80,9 @@ def test_the_largest_weights_alone_are_written_with_their_topics(corpus, tmp_pat
 
 
 def test_the_number_of_topics_to_write_is_checked(models, corpus, tmp_path):
-    with pytest.raises(ValueError, match="top is 0: choose an integer of 1 or more"):
-        models[0].transform_to(corpus, str(tmp_path / "out"), top=0)
+    for top in (0, True, 1.5, "2"):
+        with pytest.raises(ValueError, match=f"top is {top!r}: choose an integer of 1 or more"):
+            models[0].transform_to("no corpus", str(tmp_path / "out"), top=top)
     table = {"text": ["ship sea", "bread oven"], "topics": ["sea", "kitchen"]}
     kept = ingest(pandas.DataFrame(table), str(tmp_path / "kept"), keep=["topics"])
     with pytest.raises(DataError, match="has a column topics of its own: leave top out"):

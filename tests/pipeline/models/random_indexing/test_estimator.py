@@ -102,6 +102,14 @@ def test_killed_workers_do_not_change_the_sums(corpus, tmp_path):
     assert faulty.attempts(2, 4) >= 2
 
 
+@pytest.mark.parametrize("method", ["partial_fit", "forget"])
+def test_nothing_is_trained_for_a_model_that_will_be_retrained(corpus, method, tmp_path):
+    model = RandomIndexing(64, seed_length=4).fit(corpus).set_params(retrain=1)
+    with pytest.raises(ValueError, match="retrained vectors cannot be added or subtracted"):
+        getattr(model, method)(corpus, run=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_retrained_models_are_not_merged(corpus):
     model = small(retrain=1).fit(corpus)
     with pytest.raises(ValueError, match="retrain=0"):

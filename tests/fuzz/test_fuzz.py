@@ -87,7 +87,7 @@ def test_a_message_shows_only_the_start_of_names_in_a_file(name):
     names = ["x" * 500, *(f"y{number}" for number in range(200))]
     content = ",".join(names) if name == "csv" else json.dumps(dict.fromkeys(names, "fish"))
     check(TARGETS[name], f"{content}\n".encode())
-    refused(name, f"{content}\n{content}\n".encode(), r"xxx\.\.\., y0, .*y18, and 181 more")
+    refused(name, f"{content}\n{content}\n".encode(), r"xxx\.\.\.', 'y0', .*'y18', and 181 more")
 
 
 def test_strings_in_parquet_that_are_not_utf8_are_refused():

@@ -179,7 +179,8 @@ def test_missing_columns(tmp_path):
     (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
     refuses(
         tmp_path / "x.csv",
-        r"x\.csv: no column 'text'; the columns, by the first line of the file, are 'a', 'b c'; name one of them",
+        r"x\.csv: no column 'text'; the columns, by the first line of the file, are 'a', 'b c'; "
+        r"name one of them with text",
     )
     (tmp_path / "y.csv").write_text('\ntext,"two\nlines",text,id,id\n1,two,3,4,5\n')
     refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'text'; rename all but one")

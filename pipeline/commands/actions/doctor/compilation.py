@@ -45,7 +45,7 @@ def compile_kernels() -> Iterator[Finding]:
 
 
 def train_small(name: str) -> None:
-    """Train one of the models on a small corpus on disk, as a training of real text does."""
+    """Train one of the models on a small corpus with files for the run, as a training of real text does."""
     texts = [" ".join(words) for words in documents()]
     with TemporaryDirectory() as folder:
         corpus = corpus_from(texts, chunk_tokens=CHUNK_TOKENS)

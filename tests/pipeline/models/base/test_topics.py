@@ -61,7 +61,7 @@ def test_a_topic_model_takes_a_corpus_its_url_or_documents_in_memory(corpus, mod
 def test_the_command_line_measures_the_topics_of_any_topic_model(corpus, model, tmp_path):
     model.fit(corpus).save(str(tmp_path / "model"))
     arguments = ["evaluate", str(tmp_path / "model"), corpus.url, "--part", "train", "--coherence", "u_mass", "--json"]
-    facts = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).output)
+    facts = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
     assert facts["mean_coherence_u_mass"] == pytest.approx(model.coherence(corpus, "u_mass").mean())
     assert facts["diversity"] == model.diversity()
 

@@ -156,7 +156,7 @@ class DaskRows(RowBlocks):
         self._array = array
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
-        """Yield all rows, one block of the array at a time.
+        """Yield all rows in the blocks of the Dask array; its rows are one range, so the parameters have no effect.
 
         A sparse array that is cut into columns is transposed through temporary files. A dense one is cut into rows by
         Dask.

@@ -151,7 +151,7 @@ def _folder_format(source: Paths) -> str | None:
 
 
 def _check_values(options: ReadOptions) -> None:
-    """Raise ValueError for an option with a value that is never allowed."""
+    """Raise ValueError if an option has a value that no format allows."""
     if options.delimiter is not None and len(options.delimiter) != 1:
         raise ValueError(f"delimiter={options.delimiter!r} must be one character")
     for name, allowed in _CHOICES.items():

@@ -160,7 +160,7 @@ class Corpus:
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens of this part whose words are in the vocabulary."""
+        """Number of tokens of this part. Words outside the vocabulary are not counted."""
         return self.meta["parts"][self.part]["tokens"]
 
     @property

@@ -399,7 +399,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return n_shards * self.n_ranges
 
     def worker_threads(self, threads: int) -> int:
-        """Return how many threads train on a worker that has ``threads`` threads for tasks."""
+        """Return how many threads train on a worker whose Dask runs ``threads`` tasks at a time."""
         return threads
 
     def largest_task(self, data: DataT, available: int) -> MemoryEstimate:

@@ -269,9 +269,10 @@ class _Engine:
         return self.run.step
 
     def _check_length(self) -> None:
-        """Raise DataError if the run is longer than wanted: its model is another one than this number of epochs gives.
+        """Raise DataError if the run has more epochs than are wanted now.
 
-        A model of fewer epochs would otherwise be the longer one or not, depending on what was trained before.
+        Its model cannot go back to fewer epochs. To return it anyway would make the result depend on what was trained
+        in this folder before.
         """
         step = self.training.run.step
         if step > self.training.epochs * self.algorithm.rounds:

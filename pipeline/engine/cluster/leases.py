@@ -97,7 +97,7 @@ class _Pace:
     measured: float = float("inf")
 
     def seconds(self, now: float) -> float:
-        """Return the seconds that a thread of the worker needs for a shard; infinity before its first shard."""
+        """Return how many seconds a thread of the worker needs per shard; infinity if it has taken no shard yet."""
         if not self.taken:
             return float("inf")
         return (now - self.since) * self.threads / self.taken

@@ -133,7 +133,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         return self
 
     def _training_matrix(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> InputMatrix | None:
-        """Return X if it is a matrix, with the names that the user gives for its columns.
+        """Return X as a matrix with the column names that the user gives, or None if X is not a matrix.
 
         Raises ValueError if training continues from a model of other columns.
         """

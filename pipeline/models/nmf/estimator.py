@@ -371,7 +371,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
 
     @property
     def reconstruction_err_(self) -> float:
-        """‖A − HWᵀ‖ after the last epoch, or √(2D) of the Kullback-Leibler divergence D, as scikit-learn has them."""
+        """Error after the last epoch, as in scikit-learn: ‖A − HWᵀ‖, or √(2D) for a Kullback-Leibler divergence D."""
         self._fitted()
         return float(self.history_[-1]["error"])
 

@@ -104,7 +104,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     @property
     def _restarts(self) -> range:
-        """The numbers of all restarts."""
+        """The positions of the restarts in ``factorizations``."""
         return range(len(self.factorizations))
 
     @property

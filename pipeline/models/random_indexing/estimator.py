@@ -253,7 +253,7 @@ class RandomIndexing(CorpusEstimator):
         return (1 - entropy / max(1.0, np.log2(max(2, n_documents)))).astype(np.float32)
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return the weighted sums of the vectors of each document's words: (documents, D) float32."""
+        """Return one vector per document, the weighted sum of its words' vectors: (documents, D) float32."""
         model = self._fitted()
         terms = self._document_terms
         if terms is None or terms.model is not model:

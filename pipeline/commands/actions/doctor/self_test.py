@@ -84,7 +84,7 @@ def check_models() -> Iterator[Finding]:
 
 
 def check_models_on(client: "Client") -> Iterator[Finding]:
-    """Train LDA on a cluster and compare its bits with those of this machine."""
+    """Train LDA on a cluster and check that the model has the known bits."""
     start = time.perf_counter()
     lda = LDA(2, max_iter=10, random_state=1).fit(documents(), client=client)
     if digest(lda.model_) != LDA_DIGEST:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.residents import RESIDENTS
-from corpusmill.kernels.lda import collapsed as cpu_collapsed
 from corpusmill.kernels.lda import esca as cpu_esca
 from corpusmill.kernels.nmf import hals as cpu_hals
 from corpusmill.kernels.nmf import tiled as cpu_tiled
@@ -24,6 +23,7 @@ from numba import config
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.nmf import factors
 from benchmarks.gpu.walks import power_law
+from benchmarks.papers import collapsed as cpu_collapsed
 
 pytestmark = pytest.mark.skipif(not has_cuda() or config.ENABLE_CUDASIM, reason="this machine has no CUDA device")
 N_WORDS = 20_000
@@ -67,7 +67,7 @@ def test_lda_has_the_bits_of_the_cpu(chunks, n_topics):
 
 
 def test_mini_batches_of_lda_differ_from_the_cpu_by_rounding_only(chunks):
-    from corpusmill.kernels.cuda.lda import collapsed
+    from benchmarks.papers import collapsed_cuda as collapsed
 
     chunk = chunks[0]
     tokens = cpu_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class StoredGroup:
-    """The files of one Zarr group in a store: an implementation of `zarr_files.GroupFiles`.
+    """The files of one Zarr group in a store.
 
     ``likely`` are names of files that the group probably has. ``needed`` are those that `fetch` was called with.
     """

@@ -11,10 +11,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
+
+from .group_files import StoredGroup
 
 #: Most elements of a Zarr chunk, unless one row has more. Chunks of 64 Mi elements stay below the size limits of
 #: object stores and codecs.
@@ -25,25 +27,6 @@ FETCHED_BYTES = 1 << 26
 PADDING_BYTES = 1 << 20
 #: Bytes of the checksum at the end of each Zarr chunk.
 CHECKSUM_BYTES = 4
-
-
-class GroupFiles(Protocol):
-    """Access to the files of one group, by their names in it."""
-
-    def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents of several small files. Files that do not exist have no entry."""
-
-    def read_first(self, name: str) -> dict[str, bytes]:
-        """Read one file, as `read_small` does, before any other."""
-
-    def fetch(self, names: Sequence[str]) -> None:
-        """Prepare to open several files. On an object store, fetch them all at once."""
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading; raise FileNotFoundError if it does not exist."""
-
-    def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Return the bytes ``start`` to ``stop - 1`` of a file."""
 
 
 class _Layout(NamedTuple):
@@ -80,7 +63,7 @@ def encode_group(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[A
             yield f"{name}/{key}", _encoded_chunk(rows, layout)
 
 
-def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+def read_group(files: StoredGroup, only: Sequence[str] | None = None) -> dict[str, np.ndarray]:
     """Read all arrays of a group, or those named in ``only`` that it has.
 
     Raises FileNotFoundError if there is no group, KeyError with the name of an array that is missing, and ValueError
@@ -107,13 +90,13 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
     return {name: _read_array(files, name, layout) for name, layout in layouts.items()}
 
 
-def _separate_metadata(files: GroupFiles, names: Sequence[str]) -> dict[str, Any]:
+def _separate_metadata(files: StoredGroup, names: Sequence[str]) -> dict[str, Any]:
     """Read the metadata of each array of a group, which is not consolidated or not needed as a whole."""
     found = files.read_small([f"{name}/zarr.json" for name in names])
     return {name: _from_json(found[f"{name}/zarr.json"]) for name in names if f"{name}/zarr.json" in found}
 
 
-def read_rows(files: GroupFiles, name: str, first: int, stop: int) -> np.ndarray:
+def read_rows(files: StoredGroup, name: str, first: int, stop: int) -> np.ndarray:
     """Read the rows ``first`` to ``stop - 1`` of one array, without verifying checksums, which cover whole Zarr chunks.
 
     Raises FileNotFoundError if there is no such array, and ValueError for a Zarr chunk that is too short.
@@ -191,7 +174,7 @@ def _parse_layout(name: str, found: Any) -> _Layout:
     return layout
 
 
-def _read_array(files: GroupFiles, name: str, layout: _Layout) -> np.ndarray:
+def _read_array(files: StoredGroup, name: str, layout: _Layout) -> np.ndarray:
     size = math.prod(layout.chunk_shape) * layout.dtype.itemsize
     try:
         array = np.empty(layout.shape, layout.dtype)

@@ -1,4 +1,4 @@
-"""The events of a run, and the callbacks that receive them: progress bars, the live page, metrics, early stopping."""
+"""The events of a run and of an ingest, and the callbacks that receive them: progress bars, the live page, metrics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -88,3 +88,29 @@ Event = RunStarted | EpochStarted | ShardSwept | CellsTrained | EpochFinished | 
 
 #: A function that receives every event of a run. If it returns True for `EpochFinished`, training stops.
 Callback = Callable[[Event], bool | None]
+
+
+@dataclass(frozen=True)
+class IngestProgress:
+    """How far an ingest is.
+
+    Parameters
+    ----------
+    stage : str
+        The current stage: "tokens", "words", "ids" or "chunks". At the end "finished", or "unchanged" if the corpus was
+        complete already.
+    done, total : int
+        Number of finished tasks of the stage, and of all its tasks.
+    bytes_read, bytes_in_all : int
+        Bytes of the source that have been read, and bytes of all its files. Both are 0 for data in memory.
+    """
+
+    stage: str
+    done: int
+    total: int
+    bytes_read: int = 0
+    bytes_in_all: int = 0
+
+
+#: A function that receives the progress of an ingest.
+IngestListener = Callable[[IngestProgress], None]

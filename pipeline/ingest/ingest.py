@@ -35,13 +35,14 @@ from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import Store, check_free
+from ..engine.events import IngestListener
 from ..engine.executors import Synchronous, executor_for
 from . import tasks
 from .destination import OTHER_STORES, has_corpus
 from .identity import Identity, digest_of, identity_of
 from .job import IngestJob
 from .options import IngestOptions, make_options
-from .steps import Ingest, Listener
+from .steps import Ingest
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -63,7 +64,7 @@ def ingest(
     corpus_url: str,
     *,
     client: "Client | None" = None,
-    progress: Listener | None = None,
+    progress: IngestListener | None = None,
     vocabulary: pa.Table | Sequence[str] | None = None,
     grow: bool = False,
     **options: Any,

@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
 from ...io.stores.local_files import naming_full_disk
 from ...io.text import vocabulary as voc
+from ..engine.events import IngestListener, IngestProgress
 from ..engine.executors import Executor, Synchronous
 from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
@@ -38,31 +38,6 @@ DOCUMENTS_PER_GROUP = 1 << 16
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class IngestProgress:
-    """How far an ingest is.
-
-    Parameters
-    ----------
-    stage : str
-        The current stage: "tokens", "words", "ids" or "chunks". At the end "finished", or "unchanged" if the corpus was
-        complete already.
-    done, total : int
-        Number of finished tasks of the stage, and of all its tasks.
-    bytes_read, bytes_in_all : int
-        Bytes of the source that have been read, and bytes of all its files. Both are 0 for data in memory.
-    """
-
-    stage: str
-    done: int
-    total: int
-    bytes_read: int = 0
-    bytes_in_all: int = 0
-
-
-Listener = Callable[[IngestProgress], None]
-
-
 class Ingest:
     """One call of `ingest`."""
 
@@ -72,7 +47,7 @@ class Ingest:
         job: IngestJob,
         identity: Identity,
         executor: Executor,
-        progress: Listener | None = None,
+        progress: IngestListener | None = None,
         vocabulary: pa.Table | None = None,
         may_be_empty: bool = False,
         check_lock: Callable[[], None] = lambda: None,

@@ -5,11 +5,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
-from ..engine.events import CellsTrained, EpochFinished, Event, RunFinished, RunStarted, ShardSwept
+from ..engine.events import CellsTrained, EpochFinished, Event, IngestProgress, RunFinished, RunStarted, ShardSwept
 from ..formatting import format_duration, format_number, pluralize
 from .status import RunStatus
 
@@ -37,30 +37,6 @@ STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering
 STAGE_SHARES = {"tokens": 0.6, "words": 0.04, "ids": 0.04, "chunks": 0.32}
 
 
-class StageProgress(Protocol):
-    """The progress of an ingest: ``done`` of ``total`` tasks of a stage. Other stages than STAGES mean the end."""
-
-    @property
-    def stage(self) -> str:
-        """Name of the stage."""
-
-    @property
-    def done(self) -> int:
-        """Number of tasks that are done."""
-
-    @property
-    def total(self) -> int:
-        """Number of tasks."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the source that have been read."""
-
-    @property
-    def bytes_in_all(self) -> int:
-        """Bytes of the source; 0 if that is not known."""
-
-
 class Display(ABC):
     """Shows the progress of an ingest and of a run. Both methods are callbacks."""
 
@@ -68,7 +44,7 @@ class Display(ABC):
     page = ""
 
     @abstractmethod
-    def ingest(self, progress: StageProgress) -> None:
+    def ingest(self, progress: IngestProgress) -> None:
         """Show the progress of an ingest."""
 
     @abstractmethod
@@ -92,7 +68,7 @@ def display(quiet: bool = False) -> Iterator[Display]:
 class SilentDisplay(Display):
     """Shows nothing."""
 
-    def ingest(self, progress: StageProgress) -> None:
+    def ingest(self, progress: IngestProgress) -> None:
         """Ignore the progress."""
 
     def train(self, event: Event) -> None:
@@ -139,7 +115,7 @@ class LineDisplay(Display):
         self._last_line = 0.0
         self._note = ""
 
-    def ingest(self, progress: StageProgress) -> None:
+    def ingest(self, progress: IngestProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
         if progress.stage not in STAGES:
             self._stage = ""
@@ -212,7 +188,7 @@ class ProgressLines:
     def __init__(self) -> None:
         self._lines = LineDisplay()
 
-    def __call__(self, event: "Event | StageProgress") -> None:
+    def __call__(self, event: Event | IngestProgress) -> None:
         """Write a line if there is something new."""
         if isinstance(event, Event):
             self._lines.train(event)
@@ -240,7 +216,7 @@ class BarDisplay(Display):
         self._status = RunStatus()
         self._note = ""
 
-    def ingest(self, progress: StageProgress) -> None:
+    def ingest(self, progress: IngestProgress) -> None:
         """Move the bar."""
         if progress.stage not in STAGES:
             self._ingest_times.end()
@@ -283,7 +259,7 @@ class BarDisplay(Display):
         self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="", left="")
 
 
-def share_of_ingest(progress: StageProgress) -> float:
+def share_of_ingest(progress: IngestProgress) -> float:
     """Return the share of an ingest that is done, between 0 and 1."""
     share_before = 0.0
     for stage, share in STAGE_SHARES.items():
@@ -299,7 +275,7 @@ def share_of_ingest(progress: StageProgress) -> float:
 # --- texts ---
 
 
-def describe_stage(progress: StageProgress) -> str:
+def describe_stage(progress: IngestProgress) -> str:
     """Describe a stage of an ingest, with the megabytes that have been read if the size of the source is known."""
     text = STAGES[progress.stage]
     if progress.stage != "tokens" or not progress.bytes_in_all:

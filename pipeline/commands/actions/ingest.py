@@ -8,11 +8,11 @@ from ....io.errors import DataError
 from ....io.readers.edges import EdgeOptions
 from ....io.readers.reader import Reader
 from ....io.stores.store import Store
+from ...engine.events import IngestListener, IngestProgress
 from ...ingest.graph import ingest_graph
 from ...ingest.ingest import check_destination, open_files
 from ...ingest.ingest import ingest as ingest_source
 from ...ingest.options import IngestOptions
-from ...ingest.steps import IngestProgress, Listener
 from ..results import Facts, IngestResult
 from .inspect import describe_corpus, inspect
 
@@ -36,7 +36,7 @@ def ingest(
     config: Config,
     documents: Reader,
     client: "Client | None" = None,
-    progress: Listener | None = None,
+    progress: IngestListener | None = None,
     overwrite: bool = False,
 ) -> IngestResult:
     """Make the corpus of a configuration, unless it is complete already, and describe it."""

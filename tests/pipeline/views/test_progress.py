@@ -5,8 +5,7 @@ import re
 
 import corpusmill
 import pytest
-from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.ingest.steps import IngestProgress
+from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, IngestProgress, RunStarted, ShardSwept
 from corpusmill.pipeline.views import progress
 from rich.console import Console
 

@@ -16,10 +16,9 @@ from .....io.manifest import FileVersion, describe_files
 from .....io.readers.open import open_source
 from .....io.stores.corpus import Corpus
 from .....io.stores.selection import select_documents
-from ....engine.events import Callback
+from ....engine.events import Callback, IngestListener
 from ....engine.run import versions as software_versions
 from ....ingest.ingest import ingest
-from ....ingest.steps import Listener
 from ....models.base.advice import TrainingWarning
 from ....models.base.capabilities import SupportsForget
 from ....models.base.estimator import Estimator
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 class Listeners:
     """What receives the progress of ingest and of training."""
 
-    ingest: Listener | None = None
+    ingest: IngestListener | None = None
     train: Sequence[Callback] = field(default_factory=tuple)
 
 

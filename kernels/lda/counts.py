@@ -398,8 +398,7 @@ def _merge_many(sources: WordCounts, table: WordCounts, n_topics: int) -> np.int
                     counts[end] = count
                     end += ONE
                 else:
-                    row[k] += count
-                    marks[k >> SIX] |= ONE << (k & np.uint64(63))
+                    add_topic(k, count, row, marks)
         if filled > 1:
             end = drain_row(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
@@ -479,13 +478,9 @@ def _append(
     return end
 
 
+@kernel
 def topic_totals(topics: np.ndarray, counts: np.ndarray, n_topics: int) -> np.ndarray:
     """Sum a table over its words: ``topics`` (nnz,) uint16 and ``counts`` (nnz,) int32 to (K,) int64."""
-    return _topic_totals(topics, counts, n_topics)
-
-
-@kernel
-def _topic_totals(topics: np.ndarray, counts: np.ndarray, n_topics: int) -> np.ndarray:
     totals = np.zeros(n_topics, np.int64)
     for j in range(len(topics)):
         totals[topics[j]] += counts[j]

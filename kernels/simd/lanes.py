@@ -24,6 +24,7 @@ from .lowering import (
     call,
     element_pointer,
     lane_constants,
+    operation,
 )
 
 LANES = 8
@@ -45,10 +46,6 @@ class _LanesModel(models.PrimitiveModel):
 
     def __init__(self, manager: Any, kind: Lanes):
         super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.element).get_value_type(), LANES))
-
-
-def _is_float(kind: Lanes) -> bool:
-    return isinstance(kind.element, types.Float)
 
 
 # --- memory ---
@@ -159,170 +156,114 @@ def gather_by_high_half(
     return Lanes(array.dtype)(array, packed, index), codegen
 
 
-@intrinsic
-def splat(typingctx: TypingContext, x: types.Number) -> Lowering:
+@operation(Lanes)
+def splat(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return eight copies of ``x``."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        return broadcast(builder, arguments[0], LANES)
-
-    return Lanes(x)(x), codegen
+    return broadcast(builder, x, LANES)
 
 
 # --- bits and types ---
 
 
-@intrinsic
-def high_half(typingctx: TypingContext, x: Lanes) -> Lowering:
+@operation(lambda x: x)
+def high_half(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return the upper 16 bits of each uint32."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        return builder.lshr(arguments[0], lane_constants([16] * LANES))
-
-    return x(x), codegen
+    return builder.lshr(x, lane_constants([16] * LANES))
 
 
-@intrinsic
-def low_half(typingctx: TypingContext, x: Lanes) -> Lowering:
+@operation(lambda x: x)
+def low_half(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return the lower 16 bits of each uint32."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        return builder.and_(arguments[0], lane_constants([0xFFFF] * LANES))
-
-    return x(x), codegen
+    return builder.and_(x, lane_constants([0xFFFF] * LANES))
 
 
-@intrinsic
-def to_float(typingctx: TypingContext, x: Lanes) -> Lowering:
+@operation(lambda x: Lanes(types.float32))
+def to_float(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Convert uint32 below 2^31 to float32."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        # From signed integers, since a conversion from unsigned ones takes several instructions before AVX-512.
-        return builder.sitofp(arguments[0], ir.VectorType(ir.FloatType(), LANES))
-
-    return Lanes(types.float32)(x), codegen
+    # From signed integers, since a conversion from unsigned ones takes several instructions before AVX-512.
+    return builder.sitofp(x, ir.VectorType(ir.FloatType(), LANES))
 
 
-@intrinsic
-def to_double(typingctx: TypingContext, x: Lanes) -> Lowering:
+@operation(lambda x: Lanes(types.float64))
+def to_double(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Convert float32 to float64."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        return builder.fpext(arguments[0], ir.VectorType(ir.DoubleType(), LANES))
-
-    return Lanes(types.float64)(x), codegen
+    return builder.fpext(x, ir.VectorType(ir.DoubleType(), LANES))
 
 
 # --- arithmetic and comparisons, lane by lane ---
 
 
-@intrinsic
-def add(typingctx: TypingContext, a: Lanes, b: Lanes) -> Lowering:
+@operation(lambda a, b: a)
+def add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """Return a + b."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        operation = builder.fadd if _is_float(a) else builder.add
-        return operation(*arguments)
-
-    return a(a, b), codegen
+    return builder.fadd(a, b) if _is_float(a) else builder.add(a, b)
 
 
-@intrinsic
-def subtract(typingctx: TypingContext, a: Lanes, b: Lanes) -> Lowering:
+@operation(lambda a, b: a)
+def subtract(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """Return a - b."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        operation = builder.fsub if _is_float(a) else builder.sub
-        return operation(*arguments)
-
-    return a(a, b), codegen
+    return builder.fsub(a, b) if _is_float(a) else builder.sub(a, b)
 
 
-@intrinsic
-def multiply(typingctx: TypingContext, a: Lanes, b: Lanes) -> Lowering:
+@operation(lambda a, b: a)
+def multiply(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     """Return a * b, of floats."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        return builder.fmul(*arguments)
-
-    return a(a, b), codegen
+    return builder.fmul(a, b)
 
 
-@intrinsic
-def where_equal(typingctx: TypingContext, a: Lanes, b: Lanes, x: Lanes, y: Lanes) -> Lowering:
+def _is_float(value: ir.Value) -> bool:
+    return isinstance(value.type.element, ir.FloatType | ir.DoubleType)
+
+
+@operation(lambda a, b, x, y: x)
+def where_equal(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
     """Return x where a == b (integers), else y."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        a, b, x, y = arguments
-        return builder.select(builder.icmp_unsigned("==", a, b), x, y)
-
-    return x(a, b, x, y), codegen
+    return builder.select(builder.icmp_unsigned("==", a, b), x, y)
 
 
-@intrinsic
-def add_one_where_at_most(typingctx: TypingContext, counts: Lanes, lanes: Lanes, x: Lanes) -> Lowering:
+@operation(lambda counts, lanes, x: counts)
+def add_one_where_at_most(builder: ir.IRBuilder, counts: ir.Value, lanes: ir.Value, x: ir.Value) -> ir.Value:
     """Return ``counts`` (uint32), increased by one in each lane where ``lanes`` <= x."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        counts, lanes, x = arguments
-        # A comparison that holds is -1 when its one bit is extended with its sign.
-        return builder.sub(counts, builder.sext(builder.fcmp_ordered("<=", lanes, x), counts.type))
-
-    return counts(counts, lanes, x), codegen
+    # A comparison that holds is -1 when its one bit is extended with its sign.
+    return builder.sub(counts, builder.sext(builder.fcmp_ordered("<=", lanes, x), counts.type))
 
 
 # --- across lanes ---
 
 
-@intrinsic
-def prefix_sums(typingctx: TypingContext, x: Lanes) -> Lowering:
+@operation(lambda x: x)
+def prefix_sums(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return x0, x0 + x1, ..., x0 + ... + x7, by three rounds of additions of shifted vectors."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        total = arguments[0]
-        zero = ir.Constant(total.type, [0.0] * LANES)
-        for step in (1, 2, 4):
-            # Lanes below LANES come from ``zero``, others from ``total``.
-            shift = [LANES + i - step if i >= step else 0 for i in range(LANES)]
-            total = builder.fadd(total, builder.shuffle_vector(zero, total, lane_constants(shift)))
-        return total
-
-    return x(x), codegen
+    total = x
+    zero = ir.Constant(total.type, [0.0] * LANES)
+    for step in (1, 2, 4):
+        # Lanes below LANES come from ``zero``, others from ``total``.
+        shift = [LANES + i - step if i >= step else 0 for i in range(LANES)]
+        total = builder.fadd(total, builder.shuffle_vector(zero, total, lane_constants(shift)))
+    return total
 
 
-@intrinsic
-def shift_up(typingctx: TypingContext, lanes: Lanes) -> Lowering:
+@operation(lambda lanes: lanes)
+def shift_up(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
     """Return 0, x0, ..., x6."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        zero = ir.Constant(arguments[0].type, [0.0] * LANES)
-        order = [0] + [LANES + i for i in range(LANES - 1)]
-        return builder.shuffle_vector(zero, arguments[0], lane_constants(order))
-
-    return lanes(lanes), codegen
+    zero = ir.Constant(lanes.type, [0.0] * LANES)
+    order = [0] + [LANES + i for i in range(LANES - 1)]
+    return builder.shuffle_vector(zero, lanes, lane_constants(order))
 
 
-@intrinsic
-def count_at_most(typingctx: TypingContext, lanes: Lanes, x: types.Float) -> Lowering:
+@operation(lambda lanes, x: types.int64)
+def count_at_most(builder: ir.IRBuilder, lanes: ir.Value, x: ir.Value) -> ir.Value:
     """Return how many of eight floats are at most ``x``."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        mask = builder.fcmp_ordered("<=", arguments[0], broadcast(builder, arguments[1], LANES))
-        byte = ir.IntType(LANES)
-        count = call(builder, f"llvm.ctpop.i{LANES}", byte, [builder.bitcast(mask, byte)])
-        return builder.zext(count, ir.IntType(64))
-
-    return types.int64(lanes, x), codegen
+    mask = builder.fcmp_ordered("<=", lanes, broadcast(builder, x, LANES))
+    byte = ir.IntType(LANES)
+    count = call(builder, f"llvm.ctpop.i{LANES}", byte, [builder.bitcast(mask, byte)])
+    return builder.zext(count, ir.IntType(64))
 
 
-@intrinsic
-def pick(typingctx: TypingContext, lanes: Lanes, lane: types.Integer) -> Lowering:
+@operation(lambda lanes, lane: lanes.element)
+def pick(builder: ir.IRBuilder, lanes: ir.Value, lane: ir.Value) -> ir.Value:
     """Return the number in one lane, 0 to 7."""
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        return builder.extract_element(arguments[0], builder.trunc(arguments[1], I32))
-
-    return lanes.element(lanes, lane), codegen
+    return builder.extract_element(lanes, builder.trunc(lane, I32))
 
 
 # --- operators ---

@@ -21,6 +21,7 @@ Tests: tests/kernels/simd compares each function with NumPy, and the tests of th
 reference implementations in tests/helpers/naive.py.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -30,6 +31,7 @@ from numba.core import cgutils
 from numba.core.base import BaseContext
 from numba.core.typing.context import BaseContext as TypingContext
 from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
 __all__ = [
     "I32",
@@ -42,6 +44,7 @@ __all__ = [
     "call",
     "element_pointer",
     "lane_constants",
+    "operation",
 ]
 
 #: The LLVM values of an intrinsic's arguments.
@@ -50,6 +53,27 @@ Values: TypeAlias = Sequence[ir.Value]
 Lowering: TypeAlias = tuple[Signature, Callable[[BaseContext, ir.IRBuilder, Signature, Values], ir.Value]] | None
 
 I32 = ir.IntType(32)
+
+
+def operation(result: Callable[..., types.Type]) -> Callable[[Callable[..., ir.Value]], Any]:
+    """Decorate a function that emits the code of an intrinsic, given the builder and the arguments as LLVM values.
+
+    ``result`` returns the numba type of the result, given those of the arguments.
+    """
+
+    def decorate(emit: Callable[..., ir.Value]) -> Any:
+        @functools.wraps(emit)
+        def define(typingctx: TypingContext, *kinds: types.Type) -> Lowering:
+            def codegen(
+                context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+            ) -> ir.Value:
+                return emit(builder, *arguments)
+
+            return result(*kinds)(*kinds), codegen
+
+        return intrinsic(define)
+
+    return decorate
 
 
 def element_pointer(

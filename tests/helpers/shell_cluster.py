@@ -14,7 +14,9 @@ def shell_cluster(folder, *arguments):
     file = folder / "scheduler.json"
     module = [sys.executable, "-m"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    # The path of this process comes along, so that all processes import the same checkout.
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    quiet["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     scheduler = [*module, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]
     worker = [*module, "distributed.cli.dask_worker", "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
     given = ["--scheduler-file", str(file), *arguments]

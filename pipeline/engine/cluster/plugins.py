@@ -92,13 +92,14 @@ class Leases(SchedulerPlugin):
     def take(self, pool: str, address: str, threads: int, least: int) -> ShardLease | None:
         """Return at least ``least`` shards for a worker; None if the pool is closed or has no shard for this worker.
 
-        A request for no threads returns an empty lease while the pool is open.
+        A request for no threads returns an empty lease while the pool has shards: the client closes the pool only when
+        all sweeps have ended, also that of the worker that asks.
         """
         found = self.pools.get(pool)
         if found is None:
             return None
         if not threads:
-            return ShardLease([], [], False)
+            return ShardLease([], [], False) if found.left else None
         return _lease(found, address, threads, least)
 
     def begin(self, pool: str, address: str) -> bool:
@@ -333,7 +334,10 @@ class Exchange(WorkerPlugin):
                 self._stopped.discard(pool)
 
     def take(self, phase: SweepPhase, pool: str) -> ShardLease | None:
-        """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""
+        """Request shards from the scheduler. While this worker is paused because its memory is full, wait.
+
+        The wait ends when the other workers have taken all shards.
+        """
         while self.worker.status is Status.paused:
             if self._take(pool, 0, 0) is None:
                 return None

@@ -98,6 +98,15 @@ def test_a_run_whose_workers_stay_paused_fails_with_advice(corpus, expected, tmp
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
 
 
+def test_a_worker_that_stays_paused_keeps_nobody_waiting(corpus, expected, tmp_path):
+    faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
+    with open_cluster("local", n_workers=2, memory_limit="1GiB", dashboard_address=":0") as client:
+        result = trained(corpus, tmp_path / "run", OnDask(client), faulty)
+        states = {worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()}
+    np.testing.assert_array_equal(result, expected)
+    assert states == {"paused", "running"}
+
+
 def test_the_scheduler_has_no_tasks_of_finished_epochs(corpus, cluster, tmp_path):
     def keys():
         return cluster.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks])

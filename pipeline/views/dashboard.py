@@ -1,8 +1,8 @@
 """The live page ``/training`` on the Dask dashboard, the same as JSON, and Prometheus gauges on ``/metrics``.
 
-The client logs every event of a run as a Dask event. A plugin of the scheduler receives these and keeps a RunStatus,
-which the page, the JSON and the gauges show. Nothing in Dask is patched. Without bokeh, the page is not in the menu of
-Dask's own pages. Without prometheus-client, there are no gauges.
+The client logs every event of a run as a Dask event. A plugin of the scheduler receives these and keeps a RunStatus for
+each client that trains, which the page, the JSON and the gauges show. Nothing in Dask is patched. Without bokeh, the
+page is not in the menu of Dask's own pages. Without prometheus-client, there are no gauges.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.cluster.plugins import Leases
-from ..engine.events import Event, RunFinished
+from ..engine.events import Event, RunFinished, RunStarted
 from .pages.live import WorkerMemory, render_content, render_frame
-from .prometheus import metric_families
+from .prometheus import metric_families_of_runs
 from .status import EventMessage, RunStatus, event_from_message, event_message
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 #: Topic of the Dask events.
 TOPIC = "corpusmill"
 logger = logging.getLogger(__name__)
+
+
+class Report(TypedDict):
+    """The message of a client."""
+
+    client: str
+    events: list[EventMessage]
 
 
 def publish(client: Client) -> "Publisher":
@@ -65,9 +72,9 @@ class Publisher:
         # If the scheduler is lost, training itself reports it.
         with contextlib.suppress(OSError):
             while self._waiting:
-                messages = self._waiting
+                report: Report = {"client": self._client.id, "events": self._waiting}
                 self._waiting = []
-                await self._scheduler.log_event(topic=TOPIC, msg=messages)
+                await self._scheduler.log_event(topic=TOPIC, msg=report)
 
     async def finish(self) -> None:
         """Wait until all events are sent."""
@@ -76,22 +83,26 @@ class Publisher:
 
 
 class TrainingPage(SchedulerPlugin):
-    """Keeps the status of the current run on the scheduler, and adds page, JSON and gauges to its web server."""
+    """Keeps the status of runs on the scheduler, and adds page, JSON and gauges to its web server.
+
+    Several clients may train at the same time. An ended run is kept until another one starts.
+    """
 
     name = "corpusmill-training"
     # A second client that registers the plugin gets the page that exists.
     idempotent = True
     scheduler: Scheduler
-    status: RunStatus
+    #: By the id of the client that trains. The run that started last is at the end.
+    runs: dict[str, RunStatus]
 
     async def start(self, scheduler: Scheduler) -> None:
         """Add page, JSON and gauges. A scheduler without a web server keeps the status only."""
         self.scheduler = scheduler
-        self.status = RunStatus()
+        self.runs = {}
         if getattr(scheduler, "http_application", None) is None:
             return
         handlers = [
-            ("/training", _handler("text/html", render_frame)),
+            ("/training", _handler("text/html", lambda run: render_frame())),
             ("/training/content", _handler("text/html", self.content)),
             ("/training.json", _handler("application/json", self.as_json)),
         ]
@@ -102,51 +113,81 @@ class TrainingPage(SchedulerPlugin):
             except ImportError as error:
                 logger.info("the dashboard does without %s", error.name)
 
-    def content(self) -> str:
-        """Return the data of the live page."""
+    def content(self, run: str) -> str:
+        """Return the data of the live page, for the run of this name if it is known."""
+        client, status = self._find(run)
         workers = [
             WorkerMemory(str(worker.name), address, int(worker.metrics.get("memory", 0)), int(worker.memory_limit))
             for address, worker in self.scheduler.workers.items()
         ]
-        return render_content(self.status, self.shards(), sorted(workers, key=lambda worker: worker.name))
+        others = [other.run for other in self.runs.values() if other is not status]
+        return render_content(
+            status, self.shards(client, status), sorted(workers, key=lambda worker: worker.name), others
+        )
 
-    def as_json(self) -> str:
-        """Return the status as JSON."""
-        return json.dumps(self.status.as_json() | {"shards": self.shards()})
+    def as_json(self, run: str) -> str:
+        """Return a status as JSON, that of the run of this name if it is known."""
+        client, status = self._find(run)
+        return json.dumps(status.as_json() | {"shards": self.shards(client, status)})
+
+    def _find(self, run: str) -> tuple[str, RunStatus]:
+        """Return the client and the status of a run, by default those of the run that started last and goes on."""
+        chosen = ("", RunStatus())
+        for client, status in self.runs.items():
+            if status.run == run:
+                return client, status
+            if status.state == "running" or chosen[1].state != "running":
+                chosen = (client, status)
+        return chosen
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **details: object) -> None:
-        """Count a worker that leaves while a run trains."""
-        if self.status.state == "running":
-            self.status.workers_lost += 1
+        """Count a worker that leaves while runs train."""
+        for status in self.runs.values():
+            if status.state == "running":
+                status.workers_lost += 1
 
-    def log_event(self, topic: str, msg: list[EventMessage]) -> None:
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """Note that a client has left, or was killed, while it trained."""
+        status = self.runs.get(client)
+        if status is not None and status.state == "running":
+            status.state = "stopped"
+
+    def log_event(self, topic: str, msg: Report) -> None:
         """Apply events that a client logged."""
         if topic != TOPIC:
             return
-        for message in msg:
+        client = msg["client"]
+        for message in msg["events"]:
             event = event_from_message(message)
-            if event is not None:
-                self.status.update(event, message["time"])
+            if isinstance(event, RunStarted):
+                self.runs = {
+                    other: status
+                    for other, status in self.runs.items()
+                    if other != client and status.state == "running"
+                }
+                self.runs[client] = RunStatus()
+            if event is not None and client in self.runs:
+                self.runs[client].update(event, message["time"])
 
-    def shards(self) -> list[str]:
+    def shards(self, client: str, status: RunStatus) -> list[str]:
         """Return the states of the epoch's shards; those that a worker processes right now are "running"."""
-        states = list(self.status.shards)
+        states = list(status.shards)
         leases = self.scheduler.plugins.get(Leases.name)
         if isinstance(leases, Leases):
-            for shard in leases.taken():
+            for shard in leases.taken(client):
                 if shard < len(states) and states[shard] == "waiting":
                     states[shard] = "running"
         return states
 
 
-def _handler(content_type: str, render: Callable[[], str]) -> type:
-    """Return a handler of web requests that answers with what ``render`` returns."""
+def _handler(content_type: str, render: Callable[[str], str]) -> type:
+    """Return a handler of web requests that answers with what ``render`` returns for the run in the query, or ""."""
     from tornado.web import RequestHandler
 
     class Handler(RequestHandler):
         def get(self) -> None:
             self.set_header("Content-Type", f"{content_type}; charset=utf-8")
-            self.write(render())
+            self.write(render(self.get_query_argument("run", "")))
 
     return Handler
 
@@ -160,7 +201,7 @@ class _Collector:
         self.page = page
 
     def collect(self) -> "Iterator[Metric]":
-        yield from metric_families(self.page.status)
+        yield from metric_families_of_runs(self.page.runs.values())
 
 
 def _add_gauges(page: TrainingPage) -> None:

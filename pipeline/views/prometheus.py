@@ -1,7 +1,7 @@
 """A RunStatus as Prometheus gauges: on the scheduler's ``/metrics`` during training, in a file after a batch job."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,18 @@ def metric_families(status: RunStatus) -> "Iterator[GaugeMetricFamily]":
     yield _gauge(status, "last_event_timestamp_seconds", "Time of the last event", status.updated)
     for name, value in _latest_measures(status).items():
         yield _gauge(status, name, f"{capitalize(label(name))} at its last evaluation", value)
+
+
+def metric_families_of_runs(statuses: Iterable[RunStatus]) -> "list[GaugeMetricFamily]":
+    """Return the gauges of several runs. Each name may occur once, so a gauge has the values of all runs."""
+    found: dict[str, GaugeMetricFamily] = {}
+    for status in statuses:
+        for family in metric_families(status):
+            if family.name in found:
+                found[family.name].samples += family.samples
+            else:
+                found[family.name] = family
+    return list(found.values())
 
 
 def _latest_measures(status: RunStatus) -> dict[str, float]:

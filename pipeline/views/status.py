@@ -123,6 +123,8 @@ class RunStatus:
             case RunStarted():
                 self._start(event)
             case EpochStarted():
+                # A client that had lost its connection for a while goes on.
+                self.state = "running"
                 for shard in event.shards:
                     self.shards[shard] = "waiting"
             case ShardSwept():
@@ -141,7 +143,7 @@ class RunStatus:
         self.updated = time.time() if at is None else at
 
     def _start(self, event: RunStarted) -> None:
-        """Replace the status of the previous run: a scheduler shows several runs, one after another."""
+        """Replace the status of the previous run: a client may train several, one after another."""
         self.run = event.run
         self.algorithm = event.algorithm
         self.epoch = event.epoch

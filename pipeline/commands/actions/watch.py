@@ -1,9 +1,12 @@
 """Read the state of a run that another process trains, from its files or from the dashboard of its cluster."""
 
+import base64
 import contextlib
+import http.client
 import json
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import warnings
 from collections.abc import Iterator
@@ -88,19 +91,29 @@ class Watcher:
 
 
 def _read_dashboard(url: str) -> RunStatus:
-    # Users copy the address of whichever page they see.
-    root = url.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
+    parts = urllib.parse.urlsplit(url)
+    user, _, host = parts.netloc.rpartition("@")
+    # Users copy the address of whichever page they see. A proxy may want the query.
+    root = parts.path.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
+    address = parts._replace(netloc=host, path=f"{root}/training.json", fragment="").geturl()
+    headers = {}
+    if user:
+        name_and_password = base64.b64encode(urllib.parse.unquote(user).encode()).decode()
+        headers["Authorization"] = f"Basic {name_and_password}"
     try:
-        with urllib.request.urlopen(f"{root}/training.json", timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
+        request = urllib.request.Request(address, headers=headers)
+        with urllib.request.urlopen(request, timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
             found = json.load(response)
         return RunStatus.from_json(found)
     except urllib.error.HTTPError as error:
         reason = f"it answers {error.code} {error.reason}"
     except (ValueError, KeyError, TypeError):
         reason = "its answer is not the state of a run"
+    except http.client.HTTPException:
+        reason = "no web server answers; the port of the scheduler is another one than that of its dashboard"
     except OSError as error:
         reason = f"{getattr(error, 'reason', error)}; check the address, and whether the run still goes on"
-    raise DataError(f"{url}: no dashboard of a run can be read here: {reason}")
+    raise DataError(f"{parts._replace(netloc=host).geturl()}: no dashboard of a run can be read here: {reason}")
 
 
 def _is_complete(run: RunStore, status: RunStatus) -> bool:

@@ -114,9 +114,10 @@ class Leases(SchedulerPlugin):
         """Return whether a pool is open."""
         return pool in self.pools
 
-    def taken(self) -> list[int]:
-        """Return the numbers of the shards that workers have taken."""
-        return [pool.shards[position] for pool in self.pools.values() for position in pool.taken]
+    def taken(self, client: str) -> list[int]:
+        """Return the numbers of the shards of a client's run that workers have taken."""
+        pools = [pool for pool in self.pools.values() if pool.client == client]
+        return [pool.shards[position] for pool in pools for position in pool.taken]
 
     def has_worker(self, address: str) -> bool:
         """Return whether the scheduler has this worker."""

@@ -3,7 +3,7 @@ let shown = "";
 async function update() {
   let content;
   try {
-    const answer = await fetch("training/content");
+    const answer = await fetch(`training/content${location.search}`);
     content = answer.ok ? await answer.text() : "";
   } catch {
     content = "";

@@ -34,8 +34,13 @@ def render_frame() -> str:
     return render_template("live.html.j2", {"title": "corpusmill: training"}, scripts=("page.js", "live.js"))
 
 
-def render_content(status: RunStatus, shards: Sequence[str], workers: Sequence[WorkerMemory]) -> str:
-    """Return the content of the page: the run's state, the states of its shards, and the workers of the cluster."""
+def render_content(
+    status: RunStatus, shards: Sequence[str], workers: Sequence[WorkerMemory], others: Sequence[str] = ()
+) -> str:
+    """Return the content of the page: the run's state, the states of its shards, and the workers of the cluster.
+
+    ``others`` are the names of the other runs on the cluster.
+    """
     rows = _thinned(status.rows)
     values = {
         "run": status.run,
@@ -47,6 +52,7 @@ def render_content(status: RunStatus, shards: Sequence[str], workers: Sequence[W
         "bars": [*_shard_bars(shards), *time_bars(status.rows)],
         "workers": _worker_lines(status, workers),
         "groups": status.groups,
+        "others": others,
     }
     return render_template("live_content.html.j2", values)
 

@@ -17,6 +17,7 @@ from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFi
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.report import write_report
 from corpusmill.pipeline.views.dashboard import publish
+from distributed import Client
 from helpers.browser import TEXT, Browser
 
 #: One row of metrics.
@@ -161,6 +162,46 @@ def test_the_page_counts_the_workers_that_were_lost(client):
         time.sleep(0.1)
     client.wait_for_workers(2, timeout=60)
     assert json.loads(fetch(client, "training.json"))["workers_lost"] == 1
+
+
+def test_two_runs_at_the_same_time_are_told_apart(client):
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        first, second = publish(client), publish(other)
+        first(RunStarted("runs/first & one", "lda", 0, 7, 3, 900, {}))
+        client.sync(first.finish)
+        second(RunStarted("runs/second", "nmf", 0, 9, 2, 800, {}))
+        other.sync(second.finish)
+        first(EpochFinished(4, ROW | {"epoch": 4}))
+        client.sync(first.finish)
+        gauges = fetch(client, "metrics").splitlines()
+        shown = json.loads(fetch(client, "training.json"))
+        asked = json.loads(fetch(client, "training.json?run=runs/first%20%26%20one"))
+        with Browser() as browser:
+            browser.open(address(client, "training"))
+            browser.wait(f"({TEXT}).includes('NMF in runs/second')", 60)
+            browser.evaluate("document.querySelector('a[href*=first]').click()")
+            browser.wait(f"({TEXT}).includes('LDA in runs/first & one')", 60)
+        second(RunFinished("runs/second", 9, "epochs"))
+        going_on = json.loads(fetch(client, "training.json"))
+    assert (shown["run"], shown["epoch"], shown["shards"]) == ("runs/second", 0, ["waiting"] * 2)
+    assert (asked["run"], asked["epoch"]) == ("runs/first & one", 4)
+    assert going_on["run"] == "runs/first & one"
+    assert 'corpusmill_epoch{algorithm="lda",run="runs/first & one"} 4.0' in gauges
+    assert 'corpusmill_epoch{algorithm="nmf",run="runs/second"} 0.0' in gauges
+    assert sum(line.startswith("# TYPE corpusmill_epoch ") for line in gauges) == 1
+
+
+def test_a_client_that_leaves_in_mid_run_leaves_a_stopped_run(client):
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        send = publish(other)
+        send(RunStarted("runs/left", "lda", 0, 7, 3, 900, {}))
+        other.sync(send.finish)
+        assert json.loads(fetch(client, "training.json?run=runs/left"))["state"] == "running"
+    deadline = time.monotonic() + 30
+    while json.loads(fetch(client, "training.json?run=runs/left"))["state"] != "stopped":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert 'corpusmill_running{algorithm="lda",run="runs/left"} 0.0' in fetch(client, "metrics")
 
 
 def test_the_page_accepts_no_input(client):

@@ -1,12 +1,15 @@
 """Watching a run of another process: its status is read from its files, and no file is changed."""
 
+import base64
 import io
 import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -229,6 +232,41 @@ def test_watching_something_else_than_a_run_fails():
     assert not Path("nowhere").exists()
     with pytest.raises(DataError, match="no dashboard of a run can be read here"):
         Watcher("http://127.0.0.1:1").look()
+
+
+@pytest.fixture
+def served():
+    """Return a function that answers all requests with bytes, and a list of the requests."""
+    with ThreadPoolExecutor() as pool, socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer(content):
+            connection, _ = server.accept()
+            with connection:
+                request = connection.recv(10_000).decode()
+                connection.sendall(content)
+            return request
+
+        yield f"127.0.0.1:{server.getsockname()[1]}", lambda content: pool.submit(answer, content)
+
+
+def test_a_dashboard_is_read_through_a_proxy(served):
+    place, answer = served
+    page = json.dumps(RunStatus("runs/a", "lda", 3, 13).as_json()).encode()
+    request = answer(b"HTTP/1.0 200 OK\r\n\r\n" + page)
+    assert Watcher(f"http://me:p%40ss@{place}/proxy/8787/training?token=x#top").look().run == "runs/a"
+    lines = request.result().splitlines()
+    assert lines[0] == "GET /proxy/8787/training.json?token=x HTTP/1.1"
+    assert f"Authorization: Basic {base64.b64encode(b'me:p@ss').decode()}" in lines
+
+
+def test_the_port_of_a_scheduler_is_told_from_that_of_its_dashboard(served):
+    place, answer = served
+    answer(b":\x00\x00 no web server\r\n")
+    with pytest.raises(
+        DataError, match=f"^http://{place}/: no dashboard .* no web server answers; the port of"
+    ) as error:
+        Watcher(f"http://me:secret@{place}/").look()
+    assert "secret" not in str(error.value)
 
 
 def test_a_line_describes_the_state_of_a_run():

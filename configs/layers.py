@@ -164,6 +164,9 @@ def _nested(path: Sequence[str], text: str) -> Tree:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         value = text
+    # In YAML, " #" begins a comment. In a setting, it belongs to the value, such as the name of a file.
+    if isinstance(value, str) and value == text.partition(" #")[0].strip():
+        value = text.strip()
     for key in reversed(path):
         value = {key: value}
     return value

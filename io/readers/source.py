@@ -165,16 +165,48 @@ def _matches(source: str) -> list[_Found]:
     filesystem, path = filesystem_of(source)
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
-        found = filesystem.glob(path, detail=True)
+        found = _followed(filesystem, filesystem.glob(path, detail=True))
         infos = {match: info for match, info in found.items() if info["type"] == "file"}
     elif filesystem.isdir(path):
         below = filesystem.find(path, detail=True)
-        infos = {file: info for file, info in below.items() if not _is_hidden(os.path.relpath(file, path))}
+        shown = {file: info for file, info in below.items() if not _is_hidden(os.path.relpath(file, path))}
+        infos = _followed(filesystem, shown)
+        _check_no_folders(infos)
     elif filesystem.exists(path):
         infos = {path: filesystem.info(path)}
     else:
         infos = {}
     return [_Found(filesystem, file, infos[file]) for file in sorted(infos)]
+
+
+def _followed(
+    filesystem: fsspec.AbstractFileSystem, listing: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return a listing with what symbolic links lead to: a listing has the type and the times of the links themselves.
+
+    Raises DataError for a link that leads nowhere.
+    """
+    infos = dict(listing)
+    for file, info in listing.items():
+        if not info.get("islink"):
+            continue
+        try:
+            infos[file] = filesystem.info(file)
+        except FileNotFoundError:
+            raise DataError(
+                f"{file}: this link leads to {info['destination']}, which does not exist; remove the link, or restore "
+                f"the file"
+            ) from None
+    return infos
+
+
+def _check_no_folders(infos: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise DataError for a link to a folder: it may lead back to a folder above."""
+    for file, info in infos.items():
+        if info["type"] == "directory":
+            raise DataError(
+                f"{file}: links to folders are not followed; remove the link, and name the folder in a list of paths"
+            )
 
 
 def _is_pattern(path: str) -> bool:

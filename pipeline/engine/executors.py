@@ -252,7 +252,8 @@ class OnDask(Executor):
 
     def check_folders(self, folders: Sequence[str]) -> None:
         """Raise DataError if a worker cannot read one of these folders of this machine; URLs are not checked."""
-        here = [folder for folder in folders if Path(folder).is_dir()]
+        # The working directory of a worker may be another one.
+        here = [str(Path(folder).absolute()) for folder in folders if Path(folder).is_dir()]
         # A worker that dies meanwhile is nothing to complain about: others take its tasks.
         missing = self.client.run(_missing_folders, here, on_error="ignore") if here else {}
         for worker, names in missing.items():

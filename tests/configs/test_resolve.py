@@ -60,6 +60,11 @@ def test_a_setting_may_have_any_yaml_value():
     assert config.source.max_features == 10_000
 
 
+@pytest.mark.parametrize(("text", "url"), [("runs/a #1", "runs/a #1"), ("'a b' # quoted", "a b"), (" a ", "a")])
+def test_a_hash_in_a_setting_begins_no_comment_unless_the_value_is_quoted(text, url):
+    assert load(["quickstart"], [f"run.url={text}"], {}).run.url == url
+
+
 def test_options_are_passed_to_the_cluster_and_nulls_are_not():
     settings = ["cluster.options={protocol: tcp}", "cluster.n_workers=null"]
     arguments = load(["quickstart"], settings, {}).cluster.arguments()

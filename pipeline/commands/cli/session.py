@@ -60,7 +60,11 @@ def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:
             await_worker(client, _report_cluster)
-        yield Session(client, stack.enter_context(display(quiet=as_json)))
+        session = Session(client, stack.enter_context(display(quiet=as_json)))
+        # Dask's own pages need Bokeh. The live page does not.
+        if client is not None and client.dashboard_link:
+            session.display.page = client.dashboard_link.replace("/status", "/training")
+        yield session
 
 
 def _report_cluster(sentence: str) -> None:

@@ -194,9 +194,6 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def _train(config: "Config", session: Session, job: "BatchJob", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
-    # Dask's own pages need Bokeh. The live page does not.
-    if session.client is not None and session.client.dashboard_link:
-        session.display.page = session.client.dashboard_link.replace("/status", "/training")
     with mlflow_of(config) as callback:
         callbacks = [session.display.train, job.observe]
         if callback is not None:

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 import zstandard
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.batches import BATCH_TOKENS, ReadOptions
 from corpusmill.io.readers.open import open_in_memory, open_source
 from corpusmill.io.readers.reader import line_partitions
@@ -175,6 +177,27 @@ def test_a_folder_of_files(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert read(tmp_path) == (["a/one.txt", "b/two"], [["eins"], ["zwei", "lines"]])
+
+
+@pytest.mark.parametrize("pattern", ["*.txt", ""])
+def test_links_to_files_are_read_with_the_times_of_the_files(tmp_path, pattern):
+    folder, elsewhere = tmp_path / "folder", write_lines(tmp_path / "elsewhere.txt", "sea")
+    folder.mkdir()
+    write_lines(folder / "a.txt", "boat")
+    (folder / "b.txt").symlink_to("../elsewhere.txt")
+    found = find_files(folder / pattern)
+    assert [file.name for file in found] == ["a.txt", "b.txt"]
+    os.utime(elsewhere, (1, 1))
+    assert float(find_files(folder / pattern)[1].modified) == 1.0
+    (folder / "c.txt").symlink_to("nowhere.txt")
+    with pytest.raises(DataError, match=r"c\.txt: this link leads to nowhere\.txt, which does not exist; remove the"):
+        find_files(folder / pattern)
+
+
+def test_a_link_to_a_folder_is_refused_in_a_folder(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path)
+    with pytest.raises(DataError, match=r"loop: links to folders are not followed; remove the link, and name"):
+        find_files(tmp_path)
 
 
 def test_a_folder_of_jsonl_files_in_the_order_of_their_names(tmp_path):

@@ -131,7 +131,10 @@ def _continued(
     forgotten: list[str] = []
     if can_forget(new_estimator(config)):
         forgotten = sorted([*plan.changes.changed, *plan.changes.removed])
-    manifest = {url: file for url, file in known.items() if url not in forgotten}
+    # With the times of now: a file that was touched, and not changed, is read for its digest once and not every night.
+    manifest = {
+        url: replace(found.get(url, file), batch=file.batch) for url, file in known.items() if url not in forgotten
+    }
     manifest |= {url: replace(found[url], batch="") for url in plan.changes.to_ingest}
     return replace(plan, manifest=dict(sorted(manifest.items())), forgotten=forgotten, start=published["version"])
 

@@ -26,6 +26,13 @@ def days(tmp_path, monkeypatch):
     write_first_days()
 
 
+def test_a_night_on_a_cluster_announces_the_live_page(capsys):
+    cluster = {"kind": "local", "n_workers": 1, "memory_limit": "2GiB", "dashboard_address": "127.0.0.1:0"}
+    write_configuration("lda", cluster=cluster)
+    assert call("retrain", "my.yaml") == 0
+    assert re.search(r"train: live page http://127\.0\.0\.1:\d+/training\n", capsys.readouterr().err)
+
+
 def test_retrain_versions_diff_topics_and_rollback_work_together(capsys):
     write_configuration("lda")
     assert call("retrain", "my.yaml", "--dry-run") == 0

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from corpusmill import LDA, ingest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.sweep import workers_of
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
@@ -195,6 +196,15 @@ def test_a_slow_worker_sweeps_few_shards(corpus, expected, tmp_path, cluster_of)
     np.testing.assert_array_equal(found, expected)
     assert len(swept) == N_CHUNKS
     assert swept.count(slow) <= N_CHUNKS // 4
+
+
+def test_a_run_below_the_working_directory_of_the_client_is_resumed(corpus, tmp_path, cluster_of, monkeypatch):
+    client = cluster_of(1)
+    # The worker keeps the working directory that it was started in.
+    monkeypatch.chdir(tmp_path)
+    ingest([["boat", "sea"], ["bread", "oven"]] * 4, "corpus")
+    assert LDA(2, max_iter=2).fit("corpus", client, run="run").n_iter_ == 2
+    assert LDA(2, max_iter=3).fit("corpus", client, run="run").n_iter_ == 3
 
 
 def test_a_worker_that_joins_is_used_in_the_same_epoch(corpus, expected, tmp_path):

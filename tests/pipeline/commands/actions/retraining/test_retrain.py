@@ -69,6 +69,9 @@ def test_a_touched_file_is_not_read_again_and_a_changed_one_is():
     write_day(2, [BOATS + " again"] * 3)
     facts = retrain(configuration("word2vec"))
     assert (file_names(facts, "changed"), facts["added"], facts["partitions"]) == (["2026-11-02.jsonl"], [], 2)
+    # The next night knows the touched file by its times, and does not compute its digest again.
+    first = Versions("models").read(2)["partitions"][str(Path("days/2026-11-01.jsonl").absolute())]
+    assert float(first["modified"]) == 1.0
 
 
 def replace_and_keep_size_and_time(path, old, new):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .node2vec.walks import Walker
     from .random_indexing.text import Tokens, Window
     from .word2vec.cells import CellOptions
-    from .word2vec.skip_gram import Text, TrainingOptions
+    from .word2vec.text import Text, TrainingOptions
 
 
 class PackingKernels(Protocol):

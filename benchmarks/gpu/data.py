@@ -25,11 +25,12 @@ class Topics:
         self._set(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
 
     def _set(self, *counts):
-        from corpusmill.kernels.lda import esca as cpu
+        from corpusmill.kernels.lda.counts import topic_totals
+        from corpusmill.kernels.lda.model import ModelBlock
 
-        totals = cpu.topic_totals(counts[1], counts[2], self.n_topics)
+        totals = topic_totals(counts[1], counts[2], self.n_topics)
         alpha = np.full(self.n_topics, 50 / self.n_topics, np.float32)
-        self.model = cpu.ModelBlock(*counts, 0, totals, alpha, 0.01, self.n_words)
+        self.model = ModelBlock(*counts, 0, totals, alpha, 0.01, self.n_words)
 
     @property
     def n_tokens(self) -> int:
@@ -41,7 +42,7 @@ class Topics:
         from corpusmill.kernels.cuda import memory
         from corpusmill.kernels.cuda.lda import esca as lda
         from corpusmill.kernels.cuda.residents import RESIDENTS
-        from corpusmill.kernels.lda import esca as cpu
+        from corpusmill.kernels.lda.counts import WordCounts
 
         def sweep_shard(numbers):
             """Return the new topics of some chunks, and their counts, which stay on the device."""
@@ -57,7 +58,7 @@ class Topics:
                         memory.COPIES.drop(array)
             counts = lda.finish_words(counts)
             memory.share_residents(counts.values(), "counts")
-            return topics, cpu.WordCounts(**counts)
+            return topics, WordCounts(**counts)
 
         # Two threads sweep one shard each.
         n_shards = min(2, len(self.chunks)) if pool else 1
@@ -82,11 +83,11 @@ class Topics:
 
     def row_bytes(self) -> float:
         """Return how many bytes of A, the topic counts of its document, the draw of a token reads on average."""
-        from corpusmill.kernels.lda import esca as cpu
+        from corpusmill.kernels.lda.counts import count_documents
 
         total = 0.0
         for chunk, z in zip(self.chunks, self.z, strict=True):
-            rows = cpu.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+            rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
             total += float((4.0 * np.diff(rows.row_ptr) * np.diff(chunk.doc_ptr)).sum())
         return total / self.n_tokens
 
@@ -94,6 +95,7 @@ class Topics:
         """Return tokens per second of the CPU kernels on one thread, for at most ``most`` tokens of the same state."""
         from corpusmill.io.stores.chunk import make_chunk
         from corpusmill.kernels.lda import esca as cpu
+        from corpusmill.kernels.lda.counts import count_words
 
         chunk = self.chunks[0]
         n = int(np.searchsorted(chunk.doc_ptr, most))
@@ -106,7 +108,7 @@ class Topics:
         for turn in range(3):
             started = time.perf_counter()
             new = cpu.sweep(part, [self.model], z, random.key(2, turn))
-            cpu.count_words(part.word_ids, part.word_ptr, new, (0, self.n_words), self.n_topics)
+            count_words(part.word_ids, part.word_ptr, new, (0, self.n_words), self.n_topics)
             seconds.append(time.perf_counter() - started)
         return part.n_tokens / min(seconds)
 

@@ -7,6 +7,7 @@ import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, to_host_after, wall_seconds
@@ -43,13 +44,13 @@ def text_of(session, words: int):
     n_words, words = (50, 60) if session.quick else (70_000, words)
     chunk = random_documents(0, words, max(n_words, 300))
     places = np.arange(words, dtype=np.uint32)
-    return n_words, word2vec_cpu.Text(chunk.doc_ptr, (chunk.words % n_words).astype(np.uint32), places)
+    return n_words, Text(chunk.doc_ptr, (chunk.words % n_words).astype(np.uint32), places)
 
 
 def step_of(n_words: int, dimension: int, window: int = 5, negative: int = 5):
     """Return the options of training, and W_in and W_out."""
-    table = word2vec_cpu.negative_table(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
-    step = word2vec_cpu.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
+    table = negative_table(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
+    step = TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
     rng = np.random.default_rng(4)
     return step, [rng.normal(0, 0.1, (n_words, dimension)).astype(np.float32) for _ in range(2)]
 
@@ -58,7 +59,7 @@ def first_documents(text, words: int):
     """Return the text of the first documents, which have about ``words`` words."""
     n_documents = int(np.searchsorted(text.ptr, min(words, text.ptr[-1])))
     ptr = text.ptr[: n_documents + 1]
-    return word2vec_cpu.Text(ptr, text.words[: ptr[-1]], text.positions[: ptr[-1]])
+    return Text(ptr, text.words[: ptr[-1]], text.positions[: ptr[-1]])
 
 
 def bytes_a_word(dimension: int, step) -> dict[str, float]:

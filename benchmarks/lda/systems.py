@@ -13,6 +13,8 @@ from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.lda import gibbs
 from corpusmill.kernels.lda import warp as lda_warp
+from corpusmill.kernels.lda.counts import WordCounts, count_documents, count_words, merge_counts, topic_totals
+from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.pipeline.models.lda.samplers import is_slow
 
 from benchmarks.lda.data import tokens_of
@@ -58,7 +60,7 @@ class Corpusmill:
         """Draw the first topics from the prior and count them."""
         self.epoch = 0
         row_ptr = np.zeros(self.n_words + 1, np.int64)
-        self.model = self._model(lda.WordCounts(row_ptr, np.zeros(0, np.uint16), np.zeros(0, np.int32)))
+        self.model = self._model(WordCounts(row_ptr, np.zeros(0, np.uint16), np.zeros(0, np.int32)))
         self.states = list(self.pool.map(self._draw_initial, self.chunks))
         self._merge(self.pool.map(self._count, self.chunks, self.states))
 
@@ -77,21 +79,21 @@ class Corpusmill:
         return z, self._count(chunk, z)
 
     def _draw(self, chunk, z, key):
-        rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
         return lda.sample(chunk, rows, self.model, z, key, self.leave_out, np.empty_like(z))
 
     def _count(self, chunk, z):
-        return lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, self.n_words), self.n_topics)
+        return count_words(chunk.word_ids, chunk.word_ptr, z, (0, self.n_words), self.n_topics)
 
     def _merge(self, tables) -> None:
         first, *others = tables
         for table in others:
-            first = lda.merge_counts(first, table)
+            first = merge_counts(first, table)
         self.model = self._model(first)
 
-    def _model(self, table: lda.WordCounts) -> lda.ModelBlock:
-        totals = lda.topic_totals(table.topics, table.counts, self.n_topics)
-        return lda.ModelBlock(*table, 0, totals, self.alpha, self.beta, self.n_words)
+    def _model(self, table: WordCounts) -> ModelBlock:
+        totals = topic_totals(table.topics, table.counts, self.n_topics)
+        return ModelBlock(*table, 0, totals, self.alpha, self.beta, self.n_words)
 
     def phi(self, words=slice(None)) -> np.ndarray:
         """Return the probabilities of some words, or of all: (K, n) float32."""

@@ -3,7 +3,7 @@
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
-from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
+from corpusmill.kernels.word2vec.text import keep_probability, subsample
 
 from benchmarks.common import Session
 from benchmarks.gpu.measure import wall_seconds
@@ -26,10 +26,10 @@ def traffic(session: Session, words: int = 17_005_207, dimension: int = 128) -> 
 def batching(session: Session, words: int = 4_000_000) -> Measured:
     """Table 1: M words per second that one CPU thread prepares for the device."""
     n_words, text = text_of(session, words)
-    keep = word2vec_cpu.keep_probability(np.bincount(text.words, minlength=n_words), 1e-3)
+    keep = keep_probability(np.bincount(text.words, minlength=n_words), 1e-3)
     rates = {}
     for name, call in {
-        "subsampling": lambda: word2vec_cpu.subsample(text.ptr, text.words, keep, random.key(1)),
+        "subsampling": lambda: subsample(text.ptr, text.words, keep, random.key(1)),
         "stretches": lambda: word2vec_cuda.cut_stretches(text.ptr),
     }.items():
         rates[name] = len(text.words) / wall_seconds(call) / 1e6

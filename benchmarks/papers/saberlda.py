@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
-from corpusmill.kernels.lda import esca as lda
+from corpusmill.kernels.lda.counts import count_documents
 from corpusmill.kernels.simd.prefetch import prefetch
 
 from benchmarks.common import Clock
@@ -45,7 +45,7 @@ def run(system, passes: int) -> dict[str, float]:
         system.run()
     (chunk,), (z,) = system.chunks, system.states
     phi, tokens = np.ascontiguousarray(system.phi().T), chunk.n_tokens
-    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     found: dict[str, float] = {}
     for _ in range(3):
         for name, variant in VARIANTS.items():
@@ -65,7 +65,7 @@ def one_pass(chunk, rows, phi, alpha, z, variant: Variant) -> np.ndarray:
     tokens, key = (order, chunk.docs, words), random.key(3)
     draw(tokens, rows, phi, (table, other), (kind, float(alpha), variant.ahead, key), out)
     if variant.segmented:
-        lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, out)
+        count_documents(chunk.doc_ptr, chunk.word_to_doc_order, out)
     else:
         sort_and_count(chunk.docs, out)
     return out

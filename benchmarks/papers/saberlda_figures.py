@@ -1,7 +1,8 @@
 """Tables 2 and 3 and Figures 9 to 12 of SaberLDA (Li et al., ASPLOS 2017), on a CPU."""
 
 import numpy as np
-from corpusmill.kernels.lda import esca, inference
+from corpusmill.kernels.lda import inference
+from corpusmill.kernels.lda.counts import count_documents
 
 from benchmarks.common import Clock, Session
 from benchmarks.lda.data import read, split, tokens_of
@@ -37,7 +38,7 @@ def memory_by_item(
         for _ in range(passes):
             system.run()
         (chunk,), (z,) = system.chunks, system.states
-        rows = esca.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
         token_bytes = (sum(array.nbytes for array in chunk if isinstance(array, np.ndarray)) + z.nbytes) / len(z)
         row_bytes = (rows.entries.nbytes + rows.row_ptr.nbytes) / len(z)
         model_bytes = system.model.topics.itemsize + system.model.counts.itemsize

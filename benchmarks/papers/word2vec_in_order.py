@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
-from corpusmill.kernels.word2vec.text import empty_rows, first_vectors, keep_probability, negative_table, subsample
+from corpusmill.kernels.word2vec.text import (
+    TrainingOptions,
+    empty_rows,
+    first_vectors,
+    keep_probability,
+    negative_table,
+    subsample,
+)
 
 #: Addresses of the streams of draws, after the seed.
 VECTORS, SUBSAMPLING, WINDOWS, NEGATIVES, TABLES = range(5)
@@ -99,7 +106,7 @@ def train_in_order(text, parameters, method, sweep=skip_gram.train, after_epoch=
             kept = subsample(ptr, tokens, keep, random.key(seed, SUBSAMPLING, epoch, chunk))
             keys = [random.key(seed, stream, epoch, chunk) for stream in (WINDOWS, NEGATIVES)]
             alpha = parameters.alpha - slope * done
-            options = skip_gram.TrainingOptions(
+            options = TrainingOptions(
                 parameters.window, parameters.negative, table, *keys, alpha, slope, parameters.min_alpha
             )
             sweep(method, kept, options, W_in, W_out)

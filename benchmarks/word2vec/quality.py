@@ -27,6 +27,7 @@ from corpusmill import Corpus, Word2Vec
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.pairs import split_pairs
+from corpusmill.kernels.word2vec.text import keep_probability
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
@@ -143,7 +144,7 @@ def held_out_pairs(texts):
     rank = {word: r for r, word in enumerate(words)}
     tokens = np.array([rank.get(word, UNKNOWN) for sentence in texts.held_out for word in sentence], np.uint32)
     ptr = np.r_[0, np.cumsum([len(sentence) for sentence in texts.held_out])].astype(np.int64)
-    keep = skip_gram.keep_probability(frequency, SAMPLE)
+    keep = keep_probability(frequency, SAMPLE)
     # Rows of a block have 16 bits, so the words are in several blocks; all cells are joined again.
     n_blocks = len(words) // (1 << 16) + 1
     numbers = np.arange(len(words), dtype=np.uint32)

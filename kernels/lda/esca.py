@@ -44,14 +44,10 @@ from .counts import (
     MAX_TOPICS,
     SIXTEEN,
     DocumentCounts,
-    WordCounts,
     add_words,
     count_documents,
-    count_words,
     finish_words,
-    merge_counts,
     merge_many,
-    topic_totals,
 )
 from .model import (
     ModelBlock,
@@ -68,22 +64,7 @@ from .model import (
 )
 from .row_sums import LAST, ZERO, find, lowered_sums, row_products
 
-__all__ = [
-    "DocumentCounts",
-    "ModelBlock",
-    "WordCounts",
-    "add_words",
-    "count_documents",
-    "count_words",
-    "draw_initial",
-    "finish_words",
-    "log_likelihood",
-    "merge_counts",
-    "merge_many",
-    "sample",
-    "sweep",
-    "topic_totals",
-]
+__all__ = ["add_words", "finish_words", "merge_many", "sweep"]
 
 #: Rows of A are made dense if three times their entries are more than all topics: a product of eight contiguous topics
 #: costs a third of eight look-ups. Dense rows then need at most twelve bytes per token.

@@ -16,37 +16,9 @@ import numpy as np
 
 from ..jit import vector_kernel
 from .full import train_full
-from .par import BATCH, train_par
+from .par import train_par
 from .sgns import train_sgns
-from .text import (
-    PAD,
-    Text,
-    TrainingOptions,
-    empty_rows,
-    first_vectors,
-    keep_probability,
-    negative_table,
-    padded,
-    subsample,
-)
-from .updates import TABLE_BITS
-
-__all__ = [
-    "BATCH",
-    "METHODS",
-    "PAD",
-    "TABLE_BITS",
-    "Text",
-    "TrainingOptions",
-    "empty_rows",
-    "first_vectors",
-    "keep_probability",
-    "loss",
-    "negative_table",
-    "padded",
-    "subsample",
-    "train",
-]
+from .text import Text, TrainingOptions
 
 METHODS = ("par", "full", "sgns")
 

@@ -57,12 +57,17 @@ def empty_rows(rows: int, dimension: int) -> np.ndarray:
     return empty_aligned((rows, padded(dimension)), np.float32)
 
 
-def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:
-    """Return the probability that a token of each word is kept: (V,) float32, for counts ``frequency`` (V,) int64."""
+def keep_probability(frequency: np.ndarray, sample: float, min_count: int = 0) -> np.ndarray:
+    """Return the probability that a token of each word is kept: (V,) float32, for counts ``frequency`` (V,) int64.
+
+    It is 0 for words that occur less than ``min_count`` times.
+    """
+    is_frequent = frequency >= min_count
     if sample <= 0:
-        return np.ones(len(frequency), np.float32)
+        return is_frequent.astype(np.float32)
+    frequency = frequency * is_frequent
     ratio = sample * frequency.sum() / np.maximum(frequency, 1)
-    return np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
+    return is_frequent * np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
 
 
 def negative_table(frequency: np.ndarray, exponent: float, size: int, key: np.uint64) -> np.ndarray:

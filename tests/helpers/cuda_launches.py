@@ -23,8 +23,8 @@ from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.nmf import products
 from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
-from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
 from corpusmill.kernels.word2vec.cells import CellOptions
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions
 
 from benchmarks.papers import collapsed, collapsed_cuda, random_indexing_passes, saberlda_alias, saberlda_cuda
 
@@ -98,9 +98,9 @@ def random_indexing_launches(dimension=2048):
 
 def word2vec_launches(dimension=128):
     """Train by FULL-W2V and by PAR-Word2Vec, and a cell of strata."""
-    text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
+    text = Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
     table = np.zeros(4, np.uint32)
-    options = word2vec_cpu.TrainingOptions(5, 5, table, random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
+    options = TrainingOptions(5, 5, table, random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
     W_in, W_out = (np.zeros((2, dimension), np.float32) for _ in range(2))
 
     def call():

@@ -4,6 +4,8 @@ import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca
+from corpusmill.kernels.lda.counts import count_documents, count_words, topic_totals
+from corpusmill.kernels.lda.model import ModelBlock
 from helpers.naive import lda_counts
 from scipy import stats
 
@@ -46,25 +48,25 @@ def dense_counts(chunk, z, n_topics, n_words):
 def model_of(chunk, z, alpha, n_words, words=None, beta=0.01):
     """The model of a corpus that consists of this chunk, or the model's block of ``words``."""
     n_topics = len(alpha)
-    whole = esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
-    totals = esca.topic_totals(whole.topics, whole.counts, n_topics)
+    whole = count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
+    totals = topic_totals(whole.topics, whole.counts, n_topics)
     first, stop = words or (0, n_words)
-    block = esca.count_words(chunk.word_ids, chunk.word_ptr, z, (first, stop), n_topics)
-    return esca.ModelBlock(*block, first, totals, np.asarray(alpha, np.float32), beta, n_words)
+    block = count_words(chunk.word_ids, chunk.word_ptr, z, (first, stop), n_topics)
+    return ModelBlock(*block, first, totals, np.asarray(alpha, np.float32), beta, n_words)
 
 
 def empty_model(alpha, n_words, beta=0.01):
     """A model without counts."""
     counts = np.zeros(n_words + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.int32)
     totals = np.zeros(len(alpha), np.int64)
-    return esca.ModelBlock(*counts, 0, totals, np.asarray(alpha, np.float32), beta, n_words)
+    return ModelBlock(*counts, 0, totals, np.asarray(alpha, np.float32), beta, n_words)
 
 
 def trained_topics(chunk, alpha, n_words, sweeps, leave_out=True):
     """Topics after a few sweeps, when rows are as sparse as in use: (T,) uint16."""
     z = esca.draw_initial(chunk, empty_model(alpha, n_words), random.key(7))
     for t in range(sweeps):
-        rows = esca.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
         z = esca.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(7, t), leave_out)
     return z
 

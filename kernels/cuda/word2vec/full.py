@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float32, int32
 
-from ...word2vec.skip_gram import TrainingOptions
+from ...word2vec.text import TrainingOptions
 from ..jit import device, medium_kernel
 from ..vectors import load4, store4
 from ..warp import WARP

@@ -31,7 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float32, int32
 
-from ...word2vec.skip_gram import BATCH, TrainingOptions
+from ...word2vec.par import BATCH
+from ...word2vec.text import TrainingOptions
 from ..jit import device, kernel
 from ..random import draw
 from ..vectors import load4, store4

@@ -10,7 +10,8 @@ Tested in the simulator and on a device against the CPU's rows: tests/kernels/cu
 
 import numpy as np
 
-from ...word2vec.skip_gram import BATCH, PAD, Text, TrainingOptions
+from ...word2vec.par import BATCH
+from ...word2vec.text import PAD, Text, TrainingOptions
 from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, on_device, resident, upload
 from . import full, par

@@ -21,7 +21,8 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
-from ....kernels.word2vec import skip_gram as kernels
+from ....kernels.word2vec.skip_gram import loss
+from ....kernels.word2vec.text import Text, first_vectors, keep_probability, negative_table, subsample
 from ...engine.algorithm import Address, Algorithm, Metrics, ModelView, PreviousModel
 from ...topics import WordGroup
 from ..base.advice import TrainingWarning
@@ -77,7 +78,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     def _first_rows(self, data: Corpus, words: np.ndarray, previous: PreviousModel | None) -> Arrays:
         """Return the first vectors of these words (R,)."""
-        W_in = kernels.first_vectors(words, self.dimension, random.key(self.seed, FIRST_VECTORS, 0))
+        W_in = first_vectors(words, self.dimension, random.key(self.seed, FIRST_VECTORS, 0))
         arrays = {"W_in": W_in, "W_out": np.zeros_like(W_in)}
         if previous is not None:
             names = data.vocabulary["word"].take(words)
@@ -96,7 +97,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     def _keep_probability(self, frequency: np.ndarray) -> np.ndarray:
         """Return the probability that an occurrence is kept: (n_rows,) float32, 0 for words below min_count."""
-        return keep_probability(frequency, self.min_count, self.sample)
+        return keep_probability(frequency, self.sample, self.min_count)
 
     def _documents(self, chunk: Chunk) -> np.ndarray:
         """Return the bounds of the texts that no window crosses: (n + 1,) int64."""
@@ -119,17 +120,17 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
         frequency = model.shared["frequency"]
         keep = self._keep_probability(frequency)
-        text = kernels.subsample(self._documents(chunk), chunk.words, keep, keys[0])
+        text = subsample(self._documents(chunk), chunk.words, keep, keys[0])
         pairs = np.stack(_draw_neighbours(text, self.window, keys[1]), axis=1)
         size = len(pairs) * self.negative
-        table = kernels.negative_table(frequency, self.ns_exponent, size, keys[2])
+        table = negative_table(frequency, self.ns_exponent, size, keys[2])
         negatives = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
         # Only the rows of these words are read, because the model may be larger than memory.
         words, positions = np.unique(np.concatenate([pairs.ravel(), negatives]), return_inverse=True)
         W_in, W_out = (self._rows_of(model, name, words) for name in MATRICES)
         pairs = positions[: pairs.size].reshape(pairs.shape)
         negatives = positions[pairs.size :].reshape(len(pairs), self.negative)
-        total = kernels.loss(W_in, W_out, pairs, negatives)
+        total = loss(W_in, W_out, pairs, negatives)
         return {"loss": np.float64(total), "pairs": np.int64(len(pairs))}
 
     @abstractmethod
@@ -172,12 +173,6 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         return groups
 
 
-def keep_probability(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
-    """Return the probability that an occurrence of each word is kept: (V,) float32, 0 for words below min_count."""
-    is_frequent = frequency >= min_count
-    return is_frequent * kernels.keep_probability(frequency * is_frequent, sample)
-
-
 def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
     """Return how often each word of the corpus occurs in it and in the previous model's documents: (V,) int64."""
     frequency = corpus.vocabulary["term_frequency"].to_numpy().astype(np.int64)
@@ -200,7 +195,7 @@ def _copy_previous_rows(previous: PreviousModel, ids: np.ndarray, arrays: Arrays
         first = stop
 
 
-def _draw_neighbours(text: kernels.Text, window: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+def _draw_neighbours(text: Text, window: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Draw up to LOSS_PAIRS occurrences and a neighbour of each: the words of both, (n,) uint32."""
     n_words = len(text.words)
     if n_words == 0:

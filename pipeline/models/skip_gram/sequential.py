@@ -9,13 +9,14 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.word2vec import skip_gram as kernels
+from ....kernels.word2vec.text import TrainingOptions, empty_rows, negative_table, padded, subsample
+from ....kernels.word2vec.updates import TABLE_BITS
 from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
 from ...engine.device import kernels as kernels_on
 from .algorithm import MATRICES, SkipGram
 
 #: Maximum size of a chunk's table of negatives. Such a table fits into a core's cache.
-MAX_TABLE = 1 << kernels.TABLE_BITS
+MAX_TABLE = 1 << TABLE_BITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class SequentialSkipGram(SkipGram):
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Bytes of one sweep: its chunk, the model, and the copy of the model that it trains."""
-        model = self.n_rows * 2 * 4 * kernels.padded(self.dimension)
+        model = self.n_rows * 2 * 4 * padded(self.dimension)
         table = self._table_size(chunk.tokens)
         return MemoryEstimate(
             data=4 * chunk.tokens + 8 * (chunk.documents + 1),
@@ -60,8 +61,8 @@ class SequentialSkipGram(SkipGram):
         """Train the whole model on one chunk."""
         keys = random.stream(random.key(*address), 4)
         frequency = model.shared["frequency"]
-        table = kernels.negative_table(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
-        text = kernels.subsample(self._documents(chunk), chunk.words, self._keep_probability(frequency), keys[1])
+        table = negative_table(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
+        text = subsample(self._documents(chunk), chunk.words, self._keep_probability(frequency), keys[1])
         if deltas is None:
             tokens = 0
             W_in, W_out = (self._trainable(model.block(0)[name]) for name in MATRICES)
@@ -75,17 +76,15 @@ class SequentialSkipGram(SkipGram):
 
     def _trainable(self, W: np.ndarray) -> np.ndarray:
         """Copy a matrix of the model, which must not change, into an aligned array."""
-        copied = kernels.empty_rows(len(W), self.dimension)
+        copied = empty_rows(len(W), self.dimension)
         copied[...] = W
         return copied
 
-    def _training_options(self, trained: int, table: np.ndarray, keys: np.ndarray) -> kernels.TrainingOptions:
+    def _training_options(self, trained: int, table: np.ndarray, keys: np.ndarray) -> TrainingOptions:
         """Return the options for a chunk, before which ``trained`` tokens were trained."""
         slope = (self.alpha - self.min_alpha) / max(1, self.total_tokens)
         alpha = self.alpha - slope * trained
-        return kernels.TrainingOptions(
-            self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha
-        )
+        return TrainingOptions(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
 
     # --- a commit ---
 

@@ -20,15 +20,15 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
-from ....kernels.word2vec import skip_gram as kernels
 from ....kernels.word2vec.cells import CellOptions
 from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal, table_size
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ....kernels.word2vec.sub_cells import device_bytes
+from ....kernels.word2vec.text import keep_probability, padded
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.device import kernels as kernels_on
 from ...engine.grid import Cell, GridAlgorithm
-from .algorithm import MATRICES, SkipGram, keep_probability, total_frequencies
+from .algorithm import MATRICES, SkipGram, total_frequencies
 
 #: Parts of the keys of draws that belong to no chunk: how words are dealt, tables of negatives, and negatives. The
 #: tables are drawn again in each step.
@@ -74,7 +74,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         A column that is sent or received takes memory twice: in a message and in an array. A block that is read from
         the store has both of its matrices.
         """
-        block = int(max(np.diff(self.bounds))) * 4 * kernels.padded(self.dimension)
+        block = int(max(np.diff(self.bounds))) * 4 * padded(self.dimension)
         row_bytes = self._pair_bytes(data.n_tokens // self.rounds) // self.n_blocks
         return MemoryEstimate(
             data=2 * row_bytes,
@@ -225,7 +225,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
         places = model.shared["places"][words]
         blocks = places >> 16
-        rows = np.empty((len(words), kernels.padded(self.dimension)), np.float32)
+        rows = np.empty((len(words), padded(self.dimension)), np.float32)
         for block in range(self.n_blocks):
             own = np.flatnonzero(blocks == block)
             rows[own] = model.block(block)[name][places[own] & 0xFFFF]
@@ -234,7 +234,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
 def mass_of(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
     """Return how many occurrences of each word are kept, on average: (V,) float64."""
-    return frequency * keep_probability(frequency, min_count, sample).astype(np.float64)
+    return frequency * keep_probability(frequency, sample, min_count).astype(np.float64)
 
 
 def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:

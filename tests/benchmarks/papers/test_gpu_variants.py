@@ -10,9 +10,10 @@ from corpusmill.kernels.cuda.lda import document_counts, esca
 from corpusmill.kernels.cuda.memory import cached_copy
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram
-from corpusmill.kernels.lda import esca as cpu_esca
+from corpusmill.kernels.lda.counts import count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock, make_prior
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from helpers.cuda_simulator import few_threads, on_device
 from numba import cuda
 
@@ -24,9 +25,9 @@ from benchmarks.papers import collapsed as cpu_collapsed
 def test_full_w2v_without_a_ring_makes_the_updates_of_the_cpu():
     rng = np.random.default_rng(4)
     words = np.minimum(rng.geometric(0.2, 24) - 1, 8).astype(np.uint32)
-    text = cpu_skip_gram.Text(np.array([0, 6, 7, 24]), words, np.arange(24, dtype=np.uint32))
-    table = cpu_skip_gram.negative_table(np.arange(9, 0, -1), 0.75, 64, random.key(5))
-    options = cpu_skip_gram.TrainingOptions(3, 2, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
+    text = Text(np.array([0, 6, 7, 24]), words, np.arange(24, dtype=np.uint32))
+    table = negative_table(np.arange(9, 0, -1), 0.75, 64, random.key(5))
+    options = TrainingOptions(3, 2, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
     first = [rng.normal(0, 0.3, (9, 64)).astype(np.float32) for _ in range(2)]
     expected, found = [W.copy() for W in first], [W.copy() for W in first]
     cpu_skip_gram.train("full", text, options, *expected)
@@ -96,8 +97,8 @@ def test_draws_by_alias_tables_do_not_depend_on_the_order_of_tokens():
     with few_threads(esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
         chunk = make_chunk(0, np.array([0, 9, 10, 24]), np.minimum(np.random.default_rng(1).geometric(0.3, 24), 5) - 1)
         z = np.random.default_rng(2).integers(0, 16, 24).astype(np.uint16)
-        counts = cpu_esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 5), 16)
-        totals = cpu_esca.topic_totals(counts.topics, counts.counts, 16)
+        counts = count_words(chunk.word_ids, chunk.word_ptr, z, (0, 5), 16)
+        totals = topic_totals(counts.topics, counts.counts, 16)
         model = ModelBlock(*counts, 0, totals, np.full(16, 0.1, np.float32), 0.01, 5)
         words = tuple(cached_copy(array, "every word") for array in saberlda_cuda.every_word(model))
         with saberlda_alias.alias_sampling(), mock.patch.object(esca, "DENSE", 1):

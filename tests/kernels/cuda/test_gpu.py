@@ -14,6 +14,8 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.kernels.lda import esca as cpu
+from corpusmill.kernels.lda.counts import count_words, topic_totals
+from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.pipeline.engine.device import has_cuda
 from helpers.toy import write_topic_corpus
 from numba import config
@@ -31,9 +33,9 @@ def chunk_of(seed, n_tokens=100_000, longest=800):
 
 
 def model_of(chunk, z, n_topics):
-    counts = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics)
-    totals = cpu.topic_totals(counts.topics, counts.counts, n_topics)
-    return cpu.ModelBlock(*counts, 0, totals, np.full(n_topics, 0.1, np.float32), 0.01, N_WORDS)
+    counts = count_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics)
+    totals = topic_totals(counts.topics, counts.counts, n_topics)
+    return ModelBlock(*counts, 0, totals, np.full(n_topics, 0.1, np.float32), 0.01, N_WORDS)
 
 
 def swept(kernels, chunk, n_topics, epochs=4):
@@ -46,7 +48,7 @@ def swept(kernels, chunk, n_topics, epochs=4):
             kernels.add_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics, None)
         )
         RESIDENTS.bring_back(counts.values(), keep=True)
-        totals = cpu.topic_totals(counts["topics"], counts["counts"], n_topics)
+        totals = topic_totals(counts["topics"], counts["counts"], n_topics)
         model = model._replace(**counts, totals=totals)
     return z
 

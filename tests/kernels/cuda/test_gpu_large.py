@@ -11,12 +11,15 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.lda import esca as cpu_esca
+from corpusmill.kernels.lda.counts import topic_totals
+from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as cpu_hals
 from corpusmill.kernels.nmf import tiled as cpu_tiled
 from corpusmill.kernels.node2vec import walks as cpu_walks
 from corpusmill.kernels.random_indexing import accumulate as cpu_sums
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from corpusmill.pipeline.engine.device import has_cuda
 from numba import config
 
@@ -41,7 +44,7 @@ def trained(kernels, chunks, n_topics, epochs):
     topics = [None] * len(chunks)
     none = np.zeros(N_WORDS + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
     alpha = np.full(n_topics, 0.1, np.float32)
-    model = cpu_esca.ModelBlock(*none, 0, np.zeros(n_topics, np.int64), alpha, 0.01, N_WORDS)
+    model = ModelBlock(*none, 0, np.zeros(n_topics, np.int64), alpha, 0.01, N_WORDS)
     for epoch in range(epochs):
         counts = None
         for c, chunk in enumerate(chunks):
@@ -49,7 +52,7 @@ def trained(kernels, chunks, n_topics, epochs):
             counts = kernels.add_words(chunk.word_ids, chunk.word_ptr, topics[c], (0, N_WORDS), n_topics, counts)
         counts = kernels.finish_words(counts)
         RESIDENTS.bring_back(counts.values(), keep=True)
-        totals = cpu_esca.topic_totals(counts["topics"], counts["counts"], n_topics)
+        totals = topic_totals(counts["topics"], counts["counts"], n_topics)
         model = model._replace(**counts, totals=totals)
     return topics, counts
 
@@ -121,13 +124,12 @@ def test_word2vec_reaches_the_loss_of_the_cpu(chunks, method):
     from corpusmill.kernels.cuda.word2vec import skip_gram
 
     n_words = 2000
-    table = cpu_skip_gram.negative_table(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
-    options = cpu_skip_gram.TrainingOptions(5, 5, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
+    table = negative_table(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
+    options = TrainingOptions(5, 5, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
     rng = np.random.default_rng(4)
     first = [rng.normal(0, 0.1, (n_words, 128)).astype(np.float32) for _ in range(2)]
     texts = [
-        cpu_skip_gram.Text(c.doc_ptr, (c.words % n_words).astype(np.uint32), np.arange(c.n_tokens, dtype=np.uint32))
-        for c in chunks
+        Text(c.doc_ptr, (c.words % n_words).astype(np.uint32), np.arange(c.n_tokens, dtype=np.uint32)) for c in chunks
     ]
     words = texts[0].words[:100_001].astype(np.int64)
     pairs = np.stack([words[:-1], words[1:]], axis=1)

@@ -24,14 +24,14 @@ from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulat
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
-from corpusmill.kernels.lda import esca
-from corpusmill.kernels.lda.counts import WordCounts
+from corpusmill.kernels.lda.counts import WordCounts, count_words, topic_totals
+from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals, products
 from corpusmill.kernels.node2vec import walks
 from corpusmill.kernels.random_indexing import text as ri_text
-from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.graphs import adjacency, random_graph
 from helpers.toy import write_topic_corpus
@@ -80,9 +80,9 @@ def lda_case(n_tokens=50, n_documents=5):
 
 
 def model_of(chunk, z):
-    counts = esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K)
-    totals = esca.topic_totals(counts.topics, counts.counts, K)
-    return esca.ModelBlock(*counts, 0, totals, np.full(K, 0.1, np.float32), 0.01, W)
+    counts = count_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K)
+    totals = topic_totals(counts.topics, counts.counts, K)
+    return ModelBlock(*counts, 0, totals, np.full(K, 0.1, np.float32), 0.01, W)
 
 
 def uploads_of_model(model, leave_out):
@@ -339,9 +339,9 @@ def test_matrices_in_training_are_copied_once_in_each_direction(method):
     rng = np.random.default_rng(4)
     ptr = np.r_[0, 5, 12].astype(np.int64)
     words = rng.integers(0, 9, 12).astype(np.uint32)
-    text = skip_gram.Text(ptr, words, np.arange(12, dtype=np.uint32))
-    table = skip_gram.negative_table(np.arange(9, 0, -1), 0.75, 64, random.key(5))
-    options = skip_gram.TrainingOptions(3, 2, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
+    text = Text(ptr, words, np.arange(12, dtype=np.uint32))
+    table = negative_table(np.arange(9, 0, -1), 0.75, 64, random.key(5))
+    options = TrainingOptions(3, 2, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
     W_in, W_out = (rng.normal(0, 0.3, (9, 64)).astype(np.float32) for _ in range(2))
 
     def train():

@@ -5,6 +5,7 @@ import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca
+from corpusmill.kernels.lda.counts import count_documents, count_words
 from helpers.lda_cases import (
     chi_square,
     dense_counts,
@@ -20,7 +21,7 @@ BETA = 0.01
 
 
 def rows_of(chunk, z):
-    return esca.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+    return count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
 
 
 def reference_sweep(chunk, z, alpha, n_words, key, leave_out, dense):
@@ -163,4 +164,4 @@ def test_a_chunk_without_tokens():
     model = empty_model(np.full(4, 0.5), 3)
     z = esca.draw_initial(chunk, model, random.key(1))
     assert len(esca.sample(chunk, rows_of(chunk, z), model, z, random.key(2))) == 0
-    assert esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), 4).row_ptr.tolist() == [0, 0, 0, 0]
+    assert count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), 4).row_ptr.tolist() == [0, 0, 0, 0]

@@ -5,6 +5,7 @@ import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca, gibbs
+from corpusmill.kernels.lda.counts import count_documents
 from helpers.lda_cases import chi_square, dense_counts, model_of, small_chunk, trained_topics, word_order, zipf_chunk
 from helpers.naive import lda_uniforms, lda_weights
 from helpers.naive_gibbs import lda_gibbs_sweep
@@ -14,7 +15,7 @@ KEY = random.key(5)
 
 
 def is_dense(chunk, z, n_topics):
-    return esca.is_dense(esca.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), n_topics)
+    return esca.is_dense(count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), n_topics)
 
 
 def reference_sweep(chunk, z, alpha, n_words):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as word2vec
+from corpusmill.kernels.word2vec.par import BATCH
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table, padded
 from corpusmill.kernels.word2vec.updates import number_of_negatives
 from helpers import naive
 
@@ -16,20 +18,20 @@ def make_text(lengths, n_words, seed=0):
     ptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
     words = np.minimum(rng.geometric(0.1, ptr[-1]) - 1, n_words - 1).astype(np.uint32)
     positions = np.cumsum(rng.integers(1, 3, ptr[-1])).astype(np.uint32)
-    return word2vec.Text(ptr, words, positions)
+    return Text(ptr, words, positions)
 
 
 def make_model(n_words, dimension, seed=1):
     rng = np.random.default_rng(seed)
-    pair = [np.zeros((n_words, word2vec.padded(dimension)), np.float32) for _ in range(2)]
+    pair = [np.zeros((n_words, padded(dimension)), np.float32) for _ in range(2)]
     for W in pair:
         W[:, :dimension] = rng.normal(0, 0.3, (n_words, dimension))
     return pair
 
 
 def make_options(window, negative, n_words, size=64):
-    table = word2vec.negative_table(np.arange(n_words, 0, -1), 0.75, size, random.key(5))
-    return word2vec.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-4, 0.03)
+    table = negative_table(np.arange(n_words, 0, -1), 0.75, size, random.key(5))
+    return TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-4, 0.03)
 
 
 def sentences_of(text):
@@ -107,7 +109,7 @@ def test_words_of_short_documents_have_as_many_negatives_per_context_as_those_of
     options = make_options(window, negative, 30)
     contexts = [len(naive.word2vec_context(range(length), i, r)) for i in range(length) for r in range(1, window + 1)]
     found = 0
-    for head in range(0, length, word2vec.BATCH):
-        tail = min(head + word2vec.BATCH, length)
+    for head in range(0, length, BATCH):
+        tail = min(head + BATCH, length)
         found += number_of_negatives(head, tail, length, options) * (tail - head)
     assert found == pytest.approx(negative * np.mean(contexts) * length, rel=0.03)

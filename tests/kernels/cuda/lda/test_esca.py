@@ -14,6 +14,8 @@ from corpusmill.kernels.cuda.lda import order as lda_order
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.kernels.lda import esca as cpu
+from corpusmill.kernels.lda.counts import count_documents, count_words, topic_totals
+from corpusmill.kernels.lda.model import ModelBlock
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.toy import write_topic_corpus
 from numba import config, cuda
@@ -25,11 +27,11 @@ BETA = 0.01
 
 def model_of(chunk, z, n_topics, n_words, words=None):
     first, stop = words or (0, n_words)
-    whole = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
-    block = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (first, stop), n_topics)
-    totals = cpu.topic_totals(whole.topics, whole.counts, n_topics)
+    whole = count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
+    block = count_words(chunk.word_ids, chunk.word_ptr, z, (first, stop), n_topics)
+    totals = topic_totals(whole.topics, whole.counts, n_topics)
     alpha = np.random.default_rng(1).uniform(0.05, 0.6, n_topics).astype(np.float32)
-    return cpu.ModelBlock(*block, first, totals, alpha, BETA, n_words)
+    return ModelBlock(*block, first, totals, alpha, BETA, n_words)
 
 
 def small_case(n_topics, n_tokens=50, n_words=12, n_documents=5, seed=0):
@@ -83,7 +85,7 @@ def test_rows_of_either_kind_are_drawn_as_on_the_cpu():
         model = model_of(chunk, z, 40, 12)
         _, kinds = lda._old_topics(chunk, z, model.alpha)
         assert kinds == ("sparse", "dense")
-        assert cpu.is_dense(cpu.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), 40) == (n_different == 30)
+        assert cpu.is_dense(count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), 40) == (n_different == 30)
         found = lda.sweep(chunk, [model], z, random.key(2))
         np.testing.assert_array_equal(found, cpu.sweep(chunk, [model], z, random.key(2)))
 
@@ -104,7 +106,7 @@ def test_words_with_more_topics_than_a_node_of_the_tree_has_leaves():
 
 def test_blocks_with_much_shared_memory_have_more_warps():
     row = np.array([0, 3])
-    model = cpu.ModelBlock(row, None, None, 0, None, np.zeros(1000, np.float32), BETA, 1)
+    model = ModelBlock(row, None, None, 0, None, np.zeros(1000, np.float32), BETA, 1)
     layouts = {}
     for n_topics in (100, 2000, 5000, 9000, 15_000):
         with mock.patch.object(lda_model, "shared_memory_limit", return_value=46 << 10):
@@ -132,7 +134,7 @@ def test_rows_of_documents_have_the_entries_of_the_cpu_in_its_order(n_topics, sh
     z = (rng.choice([1, 2, 3, 64, 128, 129, 256, 1024, 1025], doc_ptr[-1]) % n_topics).astype(np.uint16)
     z[300:600] = rng.integers(0, n_topics, 300)
     order = rng.permutation(len(z)).astype(np.uint32)
-    expected = cpu.count_documents(doc_ptr, order, z)
+    expected = count_documents(doc_ptr, order, z)
     rows = document_counts.count_documents(doc_ptr, order, z, n_topics)
     found = {name: memory.download(getattr(rows, name), name) for name in ("lengths", "entries", "n_entries")}
     assert found["n_entries"][0] == len(expected.entries)

@@ -8,6 +8,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.word2vec import skip_gram as cpu
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.toy import write_topic_corpus
 
@@ -28,9 +29,9 @@ def small_case(lengths, window=3, negative=2, n_words=9):
     rng = np.random.default_rng(4)
     ptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
     words = np.minimum(rng.geometric(0.2, ptr[-1]) - 1, n_words - 1).astype(np.uint32)
-    text = cpu.Text(ptr, words, np.cumsum(rng.integers(1, 3, ptr[-1])).astype(np.uint32))
-    table = cpu.negative_table(np.arange(n_words, 0, -1), 0.75, 64, random.key(5))
-    step = cpu.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
+    text = Text(ptr, words, np.cumsum(rng.integers(1, 3, ptr[-1])).astype(np.uint32))
+    table = negative_table(np.arange(n_words, 0, -1), 0.75, 64, random.key(5))
+    step = TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
     return text, step, [rng.normal(0, 0.3, (n_words, 64)).astype(np.float32) for _ in range(2)]
 
 

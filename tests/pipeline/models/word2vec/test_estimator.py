@@ -9,6 +9,7 @@ from corpusmill.kernels.word2vec import skip_gram as kernels
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange
 from corpusmill.kernels.word2vec.pairs import split_pairs
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import Capacity
@@ -61,9 +62,9 @@ def test_published_methods_are_the_kernel_chunk_by_chunk(corpus, method):
         chunk = corpus.read_chunk(c)
         keys = random.stream(random.key(1, 1, c), 4)
         size = max(1024, 1 << (chunk.n_tokens - 1).bit_length())
-        table = kernels.negative_table(frequency, 0.75, size, keys[0])
-        text = kernels.Text(chunk.doc_ptr, chunk.words, np.arange(chunk.n_tokens, dtype=np.uint32))
-        step = kernels.TrainingOptions(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
+        table = negative_table(frequency, 0.75, size, keys[0])
+        text = Text(chunk.doc_ptr, chunk.words, np.arange(chunk.n_tokens, dtype=np.uint32))
+        step = TrainingOptions(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
         kernels.train(method, text, step, W_in, W_out)
         done += chunk.n_tokens
     np.testing.assert_allclose(matrix(model, "W_in"), W_in, atol=1e-6)

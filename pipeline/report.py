@@ -17,9 +17,8 @@ from .models.registry import load_model, model_of_run
 from .models.versions import model_place
 from .topics import Topic
 from .views.pages.comparison import render_comparison
-from .views.pages.contents import Contents
+from .views.pages.contents import Contents, Table
 from .views.pages.report import render
-from .views.pages.table import Table
 
 #: Words shown for each topic.
 N_WORDS = 12

@@ -1,4 +1,4 @@
-"""Counts of what this process does on its CUDA device: copies, allocations, frees, launches and waits, by cause.
+"""Counts of what this process does on its CUDA device: copies, allocations, launches and waits, by cause.
 
 For most kernels here, copies and launches take longer than the arithmetic, so they have to be visible. Every operation
 on the device goes through ``memory.py`` or ``launch.py``. These two files record it in `LEDGER`, on a device and in the
@@ -6,7 +6,7 @@ simulator alike. Tests compare the counts of a sweep with a formula.
 """
 
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -20,7 +20,6 @@ class Operation(StrEnum):
     DOWNLOAD = "download"  # a copy from the device to the host
     RECEIVE = "receive"  # a copy from the device of another worker, which replaces a download there and an upload here
     ALLOCATE = "allocate"  # device memory reserved
-    FREE = "free"  # device memory given back
     LAUNCH = "launch"  # a kernel, or a call of an NVIDIA library
     WAIT = "wait"  # the host waits for the device
 
@@ -29,7 +28,7 @@ class Entry(NamedTuple):
     """One line of the ledger: an operation and the reason for it."""
 
     operation: Operation
-    cause: str  # the array that is copied, allocated or freed; the kernel that is launched
+    cause: str  # the array that is copied or allocated; the kernel that is launched
 
 
 class Total(NamedTuple):
@@ -43,79 +42,32 @@ class Total(NamedTuple):
 Traffic = dict[Entry, Total]
 
 
-class _Recordings(threading.local):
-    """The recordings that are open in a thread; see `Ledger.recording`."""
+class Ledger(threading.local):
+    """Collects what a thread does, as calls and bytes by `Entry`, while recordings are open in the thread."""
 
     def __init__(self) -> None:
-        self.open: list[Traffic] = []
-
-
-class Ledger:
-    """Calls and bytes by `Entry`. Any thread may record."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._recordings = _Recordings()
-        self._calls: Counter[Entry] = Counter()
-        self._nbytes: Counter[Entry] = Counter()
-        self._freed: deque[tuple[str, int]] = deque()
+        self._open: list[Traffic] = []
 
     def record(self, operation: Operation, cause: str, nbytes: int = 0) -> None:
         """Count one operation."""
-        entry = Entry(operation, cause)
-        with self._lock:
-            self._calls[entry] += 1
-            self._nbytes[entry] += nbytes
-        self.include(entry, Total(1, nbytes))
+        self.include(Entry(operation, cause), Total(1, nbytes))
 
     def include(self, entry: Entry, total: Total) -> None:
         """Add to the recordings of this thread what the process of another worker has done for it."""
-        for recording in self._recordings.open:
+        for recording in self._open:
             old = recording.get(entry, Total(0, 0))
             recording[entry] = Total(old.calls + total.calls, old.nbytes + total.nbytes)
 
     @contextmanager
     def recording(self) -> Iterator[Traffic]:
-        """Context manager: yield a dictionary that collects what this thread does inside.
-
-        Frees are missing: Python may run a finalizer in any thread.
-        """
+        """Context manager: yield a dictionary that collects what this thread does inside."""
         recording: Traffic = {}
-        self._recordings.open.append(recording)
+        self._open.append(recording)
         try:
             yield recording
         finally:
             # Not `remove`, which compares contents: two recordings may be equal.
-            self._recordings.open.pop()
-
-    def record_free(self, cause: str, nbytes: int) -> None:
-        """Count one free. Finalizers call this.
-
-        The garbage collector can run a finalizer at any allocation, also while this thread holds the lock. So this
-        method takes no lock: appending to a deque is atomic.
-        """
-        self._freed.append((cause, nbytes))
-
-    def totals(self) -> Traffic:
-        """Return the counts since the process began."""
-        while self._freed:
-            cause, nbytes = self._freed.popleft()
-            entry = Entry(Operation.FREE, cause)
-            with self._lock:
-                self._calls[entry] += 1
-                self._nbytes[entry] += nbytes
-        with self._lock:
-            return {entry: Total(calls, self._nbytes[entry]) for entry, calls in self._calls.items()}
-
-
-def difference(after: Traffic, before: Traffic) -> Traffic:
-    """Return the counts between two calls of `Ledger.totals`, without entries that did not occur."""
-    found = {}
-    for entry, total in after.items():
-        old = before.get(entry, Total(0, 0))
-        if total.calls > old.calls:
-            found[entry] = Total(total.calls - old.calls, total.nbytes - old.nbytes)
-    return found
+            self._open.pop()
 
 
 def by_operation(totals: Traffic) -> dict[str, int]:

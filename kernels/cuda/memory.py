@@ -70,14 +70,8 @@ def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> DeviceArray:
         _DEAD.free()
         array = _allocate_or_explain(shape, dtype, nbytes)
     LEDGER.record(Operation.ALLOCATE, cause, nbytes)
-    weakref.finalize(array, _note_death, cause, nbytes).atexit = False
+    weakref.finalize(array, _DEAD.nbytes.append, nbytes).atexit = False
     return array
-
-
-def _note_death(cause: str, nbytes: int) -> None:
-    """Note that an array has died. Finalizers call this, so it takes no lock; see `Ledger.record_free`."""
-    LEDGER.record_free(cause, nbytes)
-    _DEAD.nbytes.append(nbytes)
 
 
 class _DeadArrays:
@@ -89,7 +83,8 @@ class _DeadArrays:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.nbytes: deque[int] = deque()  # of each array; to append to it is atomic
+        #: Of each array. Finalizers append to it, which is atomic: they may run while this thread holds the lock.
+        self.nbytes: deque[int] = deque()
 
     def free_if_many(self) -> None:
         """Free the memory if there are many arrays, or if it is a large part of the device's memory."""

@@ -31,33 +31,9 @@ def topic_coherence(
     window: int | None = None,
     client: "Client | None" = None,
 ) -> np.ndarray:
-    """Measure how well the words of each topic belong together, judged by a reference corpus.
+    """Measure how well the words of each topic belong together, as `TopicModel.coherence` does: (K,) float64.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        Documents in which the words are counted.
-    topics : sequence of sequences of str
-        K topics, each a list of its words, heaviest first. Words that do not occur in the corpus are ignored.
-    measure : {"u_mass", "npmi", "c_v"}, default="npmi"
-        Mimno et al. (2011), Aletras and Stevenson (2013), Röder et al. (2015).
-    window : int, optional
-        Length of the sliding window in words; two words co-occur if one window holds both. 0 counts within whole
-        documents. Default: 0 for "u_mass", 10 for "npmi", 110 for "c_v", as in gensim's CoherenceModel.
-    client : distributed.Client, optional
-        Dask client that counts. Default: the current client, or this process if there is none.
-
-    Returns
-    -------
-    numpy.ndarray
-        (K,) float64. NaN for a topic with fewer than two words in the corpus.
-
-    Raises
-    ------
-    ValueError
-        If the measure is unknown or the window is negative.
-    DataError
-        If a window is needed but the corpus stores no word order.
+    A topic is a list of its words, heaviest first. Words that do not occur in the corpus are ignored.
     """
     if measure not in DEFAULT_WINDOWS:
         raise ValueError(f"measure is {measure!r}: choose one of {', '.join(DEFAULT_WINDOWS)}")

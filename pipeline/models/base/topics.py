@@ -78,11 +78,12 @@ class TopicModel(ABC):
             Reference corpus: a corpus, its path or URL, documents in memory (strings or lists of tokens), or a matrix
             of counts with the columns that the model was fitted on.
         measure : {"u_mass", "npmi", "c_v"}, default="npmi"
-            The measure; see `corpusmill.pipeline.models.base.coherence.topic_coherence`.
+            Mimno et al. (2011), Aletras and Stevenson (2013), or Röder et al. (2015).
         topn : int, default=10
             Number of words per topic. gensim's default is 20.
         window : int, optional
-            Length of the sliding window in words, 0 for whole documents. Default: that of gensim for this measure.
+            Length of the sliding window in words; two words co-occur if one window holds both. 0 counts within whole
+            documents. By default 0 for "u_mass", 10 for "npmi" and 110 for "c_v", as in gensim's CoherenceModel.
         client : distributed.Client, optional
             Dask client that counts. Default: the current client, or this process if there is none.
 

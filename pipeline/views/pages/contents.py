@@ -5,10 +5,18 @@ from dataclasses import dataclass, field
 
 from ...topics import Topic
 from ..history import MetricRow
-from .table import Table
 
 #: A configuration or the parameters of a model: sections of keys and values, as YAML has them.
 Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: rows of cells by heading, one cell per column."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from ...formatting import capitalize, format_duration, format_number
 from ...topics import Topic, TopicWord
 from ..history import MetricRow, last_value, median_speed
-from .contents import Contents
+from .contents import Contents, Table
 from .figures import Tile, quality_tiles, sum_of, time_bars, training_charts
 from .page import render_template
-from .table import Table
 
 #: Number of topics shown, the largest ones.
 MAX_TOPICS = 200

@@ -190,9 +190,12 @@ def column_at(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 
 
 def _decoded_dictionary(column: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        return column.dictionary_decode()
-    return column
+    if not pa.types.is_dictionary(column.type):
+        return column
+    values = column.dictionary
+    if pa.types.is_string_view(values.type):  # polars has such text, and Arrow cannot take values from it
+        values = values.cast(pa.large_string())
+    return values.take(column.indices)
 
 
 def column_batch(

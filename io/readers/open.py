@@ -1,6 +1,6 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -108,8 +108,6 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
 def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
     """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
     _check_values(options)
-    if isinstance(data, Mapping):
-        raise DataError("a dictionary is neither documents nor a table; pass a list of strings, or a data frame")
     if is_matrix(data):
         rows = annotated_rows(data, options.layer) if is_annotated(data) else data
         return MatrixReader(row_blocks(rows, names), options)
@@ -117,6 +115,11 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
         return TableReader(table_parts(data, options), options)
     if isinstance(data, Sequence) and data and isinstance(data[0], str | Sequence):
         return DocumentsReader(data, options)
+    if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        raise DataError(
+            f"an object of type {type(data).__name__} is neither documents nor a table; pass a list of strings, or a "
+            f"data frame"
+        )
     # An iterator can be read only once, so its first item decides and is put back.
     are_rows, items = rows_or_documents(data)
     if are_rows:

@@ -284,7 +284,7 @@ def test_documents_with_some_lines_of_numbers_are_text(tmp_path):
     assert len(read(path)[0]) == 3
 
 
-@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array, scipy.sparse.csc_matrix, np.asarray])
+@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array, scipy.sparse.dok_array, np.asarray])
 def test_matrices(make):
     keys, documents = collect(open_in_memory(make(COUNTS), ReadOptions()))
     assert keys == list("01234")

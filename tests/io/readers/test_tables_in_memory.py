@@ -82,9 +82,16 @@ def test_a_table_for_fit_is_refused_with_the_way_out():
             LDA(2).fit(table)
 
 
-def test_a_dictionary_is_refused():
-    with pytest.raises(DataError, match="a dictionary is neither documents nor a table"):
-        open_in_memory(TABLE, ReadOptions())
+@pytest.mark.parametrize("data", [TABLE, 5, None])
+def test_an_object_that_is_neither_documents_nor_a_table_is_refused(data):
+    with pytest.raises(DataError, match=f"type {type(data).__name__} is neither documents nor a table; pass a list"):
+        open_in_memory(data, ReadOptions())
+
+
+def test_categories_of_polars_are_read():
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame(TABLE).with_columns(polars.col("id", "body").cast(polars.Categorical))
+    assert collect(open_in_memory(table, ReadOptions(text="body", key="id"))) == (IDS, WORDS)
 
 
 @pytest.mark.parametrize("delimiter", [";", "|", "\t"])

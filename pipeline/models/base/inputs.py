@@ -221,7 +221,8 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Data
         with needing("pandas", "pandas", 'set_output(transform="pandas")'):
             import pandas
 
-        return pandas.DataFrame(rows, columns=list(names), index=getattr(X, "index", None))
+        index = X.index if isinstance(X, pandas.DataFrame | pandas.Series) else None
+        return pandas.DataFrame(rows, columns=list(names), index=index)
     with needing("polars", "polars", 'set_output(transform="polars")'):
         import polars
 

@@ -143,6 +143,10 @@ def test_set_output_returns_data_frames(frame):
     assert list(rows.columns) == list(model.get_feature_names_out()) == ["lda0", "lda1"]
     assert list(rows.index) == list(frame.index)
     assert clone(model)._sklearn_output_config == {"transform": "pandas"}
+    texts = BOATS_AND_BREAD[:2]
+    assert list(model.fit(BOATS_AND_BREAD).transform(texts).index) == [0, 1]
+    series = type(frame["a"])(texts, index=["x", "y"])
+    assert list(model.transform(series).index) == ["x", "y"]
 
 
 def test_components_follow_the_columns_of_a_matrix_after_saving(frame, tmp_path):

@@ -109,7 +109,7 @@ def _compare_topics(old: TopicModel, new: TopicModel, distances: np.ndarray, dif
 
 
 def topic_distances(old: TopicModel, new: TopicModel, old_words: list[str], new_words: list[str]) -> np.ndarray:
-    """Return the Hellinger distances between topics: (old K, new K) float32.
+    """Return the Hellinger distances between topics: (old K, new K) float64.
 
     The words name the columns of each model. A word that one model does not have has probability 0 there. Raises
     DataError for too many topics.
@@ -126,8 +126,9 @@ def topic_distances(old: TopicModel, new: TopicModel, old_words: list[str], new_
 
 
 def _root_distributions(model: TopicModel) -> np.ndarray:
-    """Return the square roots of the topics' distributions over words: (K, V)."""
-    rows = model.components_
+    """Return the square roots of the topics' distributions over words: (K, V) float64."""
+    # With 32 bits, rounding errors would make equal topics differ by 0.001.
+    rows = model.components_.astype(np.float64)
     sums = rows.sum(axis=1, keepdims=True)
     return np.sqrt(rows / np.maximum(sums, np.finfo(rows.dtype).tiny))
 

@@ -1,5 +1,6 @@
 """The whole configuration. ``model_schema`` has the sections of models, ``cluster_schema`` those of clusters."""
 
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -156,6 +157,17 @@ class RetrainConfig(Section):
         r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",
         description="Regular expression for year, month and day in the path of a file, used by --as-of",
     )
+
+    @field_validator("dates")
+    @classmethod
+    def _has_three_groups(cls, pattern: str) -> str:
+        try:
+            n_groups = re.compile(pattern).groups
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+        if n_groups != 3:
+            raise ValueError(f"{pattern!r} needs three groups, for year, month and day, but the number is {n_groups}")
+        return pattern
 
 
 class ReportConfig(Section):

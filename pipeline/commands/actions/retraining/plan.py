@@ -165,12 +165,12 @@ def _files_of_store(url: str) -> list[SourceFile]:
 
 
 def _up_to_date(config: Config, last: date, found: Manifest, known: Manifest) -> tuple[Manifest, Manifest]:
-    """Drop the files that are dated after ``last``; raise DataError if none is left and there is no version either."""
+    """Drop the files that are dated after ``last``; raise DataError if none is left, found or of the version in use."""
     urls = files_up_to(found.keys() | known.keys(), last, config.retrain.dates)
     found = {url: file for url, file in found.items() if url in urls}
     known = {url: file for url, file in known.items() if url in urls}
     if not found and not known:
-        raise DataError(f"{config.retrain.url}: no file is dated {last} or earlier, and there is no version yet")
+        raise DataError(f"{config.retrain.url}: no file is dated {last} or earlier; choose a later --as-of")
     return found, known
 
 

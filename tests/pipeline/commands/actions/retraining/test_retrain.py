@@ -179,8 +179,9 @@ def test_as_of_uses_files_up_to_a_date():
     assert [facts["status"] for facts in found] == ["published", "unchanged", "published"]
     # A call for a past date deletes nothing.
     assert retrain(configuration("word2vec"), None, RetrainRequest(as_of=date(2026, 11, 1)))["removed"] == []
-    with pytest.raises(DataError, match="no file is dated 2020-01-01 or earlier"):
-        retrain(configuration("word2vec", url="other"), None, RetrainRequest(as_of=date(2020, 1, 1)))
+    for url in ("other", "models"):
+        with pytest.raises(DataError, match="no file is dated 2020-01-01 or earlier; choose a later --as-of"):
+            retrain(configuration("word2vec", url=url), None, RetrainRequest(as_of=date(2020, 1, 1)))
     with pytest.raises(DataError, match="no date is in this path"):
         retrain(configuration("word2vec", dates="(x)(y)(z)"), None, RetrainRequest(as_of=date(2026, 11, 1)))
 

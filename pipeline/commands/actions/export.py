@@ -1,5 +1,6 @@
 """Write the topics of a model as text files for other tools."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from ....io.stores.corpus import Corpus
@@ -46,7 +47,7 @@ def write_tsv(model: TopicModel, out: str) -> list[str]:
     for topic in topics:
         for rank, entry in enumerate(topic["words"], 1):
             number = entry.get("probability", entry.get("weight"))
-            lines.append(f"{topic['topic']}\t{rank}\t{entry['word']}\t{number:.6g}")
+            lines.append(_row(topic["topic"], rank, entry["word"], f"{number:.6g}"))
     _write_lines(out, "top-words.tsv", lines)
     _write_lines(out, "topics.tsv", _topic_lines(topics))
     return ["top-words.tsv", "topics.tsv"]
@@ -62,7 +63,7 @@ def write_mallet(model: LDA, out: str, corpus: Corpus | None = None) -> list[str
     for topic in model.topics(MALLET_WORDS):
         number = topic["topic"]
         words = " ".join(entry["word"] for entry in topic["words"])
-        keys.append(f"{number}\t{alpha[number]:.5f}\t{words} ")  # MALLET ends each line with a space
+        keys.append(_row(number, f"{alpha[number]:.5f}", f"{words} "))  # MALLET ends each line with a space
     _write_lines(out, "topic-keys.txt", keys)
     written = ["topic-keys.txt"]
     if corpus is not None:
@@ -78,14 +79,19 @@ def _topic_lines(topics: Iterable[Topic]) -> Iterator[str]:
     """Yield the lines of topics.tsv: number, name and size of each topic."""
     yield "topic\tname\tsize"
     for topic in topics:
-        yield f"{topic['topic']}\t{topic.get('name', '')}\t{topic['size']:.6g}"
+        yield _row(topic["topic"], topic.get("name", ""), f"{topic['size']:.6g}")
 
 
 def _document_lines(model: LDA, corpus: Corpus) -> Iterator[str]:
     keys = corpus.documents["key"].to_pylist()
     weights = model.transform(corpus)
     for number, (key, row) in enumerate(zip(keys, weights, strict=True)):
-        yield "\t".join([str(number), key, *(repr(float(weight)) for weight in row)])
+        yield _row(number, key, *(repr(float(weight)) for weight in row))
+
+
+def _row(*fields: object) -> str:
+    """Return a line. A tab or a line break in a field, such as in a word of a list, becomes a space."""
+    return "\t".join(re.sub(r"[\t\r\n]", " ", str(field)) for field in fields)
 
 
 def _write_lines(out: str, name: str, lines: Iterable[str]) -> None:

@@ -58,6 +58,18 @@ def test_the_mallet_files_have_topic_keys_and_document_weights(corpus, saved, tm
     assert rows[3][1] == corpus.documents["key"][3].as_py()
 
 
+def test_a_field_with_a_tab_or_a_line_break_stays_one_field(tmp_path):
+    rows = [{"words": ["new\tyork", "a\nb"], "title": "two\r\nlines"}] * 4
+    corpus = ingest(rows, str(tmp_path / "corpus"), tokens="words", key="title")
+    LDA(1, max_iter=1).fit(corpus).save(str(tmp_path / "model"))
+    for file_format in ("tsv", "mallet"):
+        export(str(tmp_path / "model"), str(tmp_path / "out"), file_format, corpus.url)
+    words = [line.split("\t") for line in (tmp_path / "out/top-words.tsv").read_text().split("\n")]
+    assert sorted(row[2] for row in words[1:-1]) == ["a b", "new york"]
+    documents = [line.split("\t") for line in (tmp_path / "out/doc-topics.txt").read_text().split("\n")]
+    assert documents[:-1] == [[str(number), "two  lines", "1.0"] for number in range(4)]
+
+
 def test_the_command_line_exports(saved, tmp_path, capsys):
     assert call("export", saved("nmf"), tmp_path / "out", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"out": str(tmp_path / "out"), "files": "top-words.tsv, topics.tsv"}

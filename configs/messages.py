@@ -91,7 +91,9 @@ def _suggest_key(path: list[str], merged: Tree) -> str:
         other = _section_at([name], merged)
         if other and path[-1] in other.model_fields:
             return f"did you mean {name}.{path[-1]}?"
-    return f"{'.'.join(path[:-1]) or 'a configuration'} has {', '.join(known)}"
+    kind = _value_at([*path[:-1], "kind"], merged)
+    of_kind = f" of kind {kind}" if "kind" in known and kind else ""
+    return f"{'.'.join(path[:-1]) or 'a configuration'}{of_kind} has {', '.join(known)}"
 
 
 # --- the schema at a path ---

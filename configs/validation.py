@@ -75,7 +75,8 @@ def _describe(annotation: Any, metadata: Sequence[object] = (), plural: bool = F
         inner, *extra = get_args(annotation)
         return _describe(inner, extra, plural)
     if origin in (Union, UnionType):
-        return _join([_describe(option) for option in get_args(annotation)])
+        # All sections have the same description.
+        return _join(list(dict.fromkeys(_describe(option) for option in get_args(annotation))))
     if origin is Literal:
         return _describe_choices(get_args(annotation))
     if origin is list:
@@ -93,7 +94,7 @@ def _describe(annotation: Any, metadata: Sequence[object] = (), plural: bool = F
 
 def _join(options: list[str]) -> str:
     """Join alternatives, such as "a, b, or c"; alternatives may contain "or" and commas themselves."""
-    if len(options) == 2 and " or " not in options[0]:
+    if len(options) == 1 or (len(options) == 2 and " or " not in options[0]):
         return " or ".join(options)
     return f"{', '.join(options[:-1])}, or {options[-1]}"
 

@@ -70,6 +70,11 @@ class Capacity:
     device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
     device_manager: str = ""  # where arrays take the device's memory from
 
+    @property
+    def title(self) -> str:
+        """The name in messages."""
+        return f"worker {self.name}" if self.address else self.name
+
 
 class Executor(ABC):
     """Runs single tasks, and the parts of a step: sweeps, updates of blocks, and the training of a grid."""

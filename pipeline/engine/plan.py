@@ -103,14 +103,14 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
 def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:
     if algorithm.device == "cuda" and not capacity.device:
         raise ValueError(
-            f"device is 'cuda', but worker {capacity.name} has no CUDA device that works: use a machine that has one "
+            f"device is 'cuda', but {capacity.title} has no CUDA device that works: use a machine that has one "
             f"(pip install 'corpusmill[cuda12]', and `numba -s` to see what is missing), or device 'auto' or 'cpu'"
         )
     each = int(capacity.device * PLANNED_SHARE) // capacity.threads
     # Without a device, device 'auto' runs on the CPU, and there is nothing to check.
     if capacity.device and needed > each:
         raise DataError(
-            f"a task needs {format_bytes(needed)} of device memory, but worker {capacity.name} has "
+            f"a task needs {format_bytes(needed)} of device memory, but {capacity.title} has "
             f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
             f"use fewer threads per worker, {algorithm.size_hint}, ingest with a smaller chunk_tokens, or choose "
             f"device 'cpu'"
@@ -201,7 +201,7 @@ def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity
         others += f" and {format_bytes(pinned)} for copies from and to the GPU"
     each = max(0, available - pinned) // capacity.threads
     return (
-        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
+        f"a task needs {format_bytes(need.total)} ({parts}), but {capacity.title} has {format_bytes(each)} "
         f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {reserve:.0%} as a reserve and "
         f"{others}): raise memory_limit to {enough} or more, "
         f"{fewer_threads}{algorithm.size_hint}, or ingest with a smaller chunk_tokens"

@@ -122,7 +122,7 @@ def limit_of(usable):
 
 @pytest.mark.skipif(has_cuda(), reason="this machine has a device")
 def test_a_machine_without_a_device_is_an_error(corpus):
-    with pytest.raises(ValueError, match=r"device is 'cuda', but worker this process has no CUDA device that works"):
+    with pytest.raises(ValueError, match=r"device is 'cuda', but this process has no CUDA device that works"):
         LDA(3, max_iter=1, device="cuda").fit(corpus)
     assert Synchronous().capacities(devices=True)[0].device == 0
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 
 from ....io.errors import DataError
-from ....io.stores.store import JsonObject
+from ....io.stores.store import JsonObject, Store
 from ...engine.run import RunStore
 from ...models.base.advice import TrainingWarning
 from ...models.registry import estimator_of_run
@@ -29,7 +29,7 @@ DASHBOARD_TIMEOUT_SECONDS = 30
 class Watcher:
     """Reads the state of one run repeatedly.
 
-    ``url`` is the folder or URL of a run, or the address of a Dask dashboard (http or https).
+    ``url`` is the folder or URL of a run or of a retrained model, or the address of a Dask dashboard (http or https).
     """
 
     def __init__(self, url: str):
@@ -42,10 +42,10 @@ class Watcher:
         """Return the current state; raise DataError or OSError if there is no run."""
         if self.url.startswith(("http://", "https://")):
             return _read_dashboard(self.url)
-        run = RunStore(self.url)
+        run = RunStore(_run_of(self.url))
         meta = run.meta
         rows = run.metrics
-        status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
+        status = RunStatus(run=run.url, algorithm=meta["algorithm"], rows=list(rows))
         status.epochs = estimator_of_run(run)._planned_epochs()
         if rows:
             status.epoch = int(rows[-1]["epoch"])
@@ -88,6 +88,17 @@ class Watcher:
         now = time.monotonic()
         self._next_description = now + DESCRIPTION_SHARE * (now - began)
         return self._description
+
+
+def _run_of(url: str) -> str:
+    """Return the URL of the run of the current night if ``url`` is that of a retrained model, else ``url``."""
+    store = Store(url)
+    if store.exists("run.json") or not store.exists("created.json"):
+        return url
+    for name in store.names("runs"):
+        if store.exists(f"runs/{name}/run/run.json"):
+            return store.child(f"runs/{name}/run").url
+    raise DataError(f"{url}: no call of retrain trains now; `corpusmill versions {url}` lists what was trained")
 
 
 def _read_dashboard(url: str) -> RunStatus:

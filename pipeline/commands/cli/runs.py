@@ -65,12 +65,13 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
 def watch(run_url: str, once: bool, as_json: bool) -> None:
     """Show the progress of a run while another process trains it.
 
-    RUN is the folder or URL of a run, or the address of a Dask dashboard. The display ends with the run. Ctrl-C ends
-    only the display.
+    RUN is the folder or URL of a run or of a retrained model, or the address of a Dask dashboard. The display ends with
+    the run. Ctrl-C ends only the display.
 
     \b
     Examples:
       corpusmill watch runs/articles
+      corpusmill watch models/news                           what retrain trains now
       corpusmill watch http://127.0.0.1:8787
       corpusmill watch runs/articles --json | jq .eta_seconds
     """

@@ -50,6 +50,7 @@ def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
     """Start or connect to the configured cluster, and show progress unless the output is JSON."""
     from ...engine.cluster.open import await_worker, open_cluster
     from ...views.progress import display
+    from ..actions.doctor.software import differences_on_cluster
 
     debug = click.get_current_context().find_root().params["debug"]
     with ExitStack() as stack:
@@ -60,6 +61,9 @@ def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:
             await_worker(client, _report_cluster)
+            differences = "" if starts_workers_here else differences_on_cluster(client)
+            if differences:
+                _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
         session = Session(client, stack.enter_context(display(quiet=as_json)))
         # Dask's own pages need Bokeh. The live page does not.
         if client is not None and client.dashboard_link:

@@ -29,10 +29,7 @@ def check_versions() -> Iterator[Finding]:
 
 def check_cluster(client: "Client") -> Iterator[Finding]:
     """Compare the versions on scheduler and workers with those here, and check the memory of the workers."""
-    # A coroutine only if the client is asynchronous.
-    found = cast("Mapping[str, Any]", client.get_versions(packages=list(SHARED)))
-    processes = {"scheduler": found["scheduler"], **found["workers"]}
-    differences = version_differences(found["client"], processes)
+    differences = differences_on_cluster(client)
     if differences:
         yield problem("workers", f"{differences}: install the same versions everywhere")
         return
@@ -52,6 +49,13 @@ def check_cluster(client: "Client") -> Iterator[Finding]:
         )
     else:
         yield fine("workers", f"{text}, {format_bytes(smallest)} each")
+
+
+def differences_on_cluster(client: "Client") -> str:
+    """Return a text on libraries whose versions on the scheduler or on workers differ from ours; "" if none does."""
+    # A coroutine only if the client is asynchronous.
+    found = cast("Mapping[str, Any]", client.get_versions(packages=list(SHARED)))
+    return version_differences(found["client"], {"scheduler": found["scheduler"], **found["workers"]})
 
 
 def version_differences(ours: Mapping[str, Any], processes: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,6 +1,7 @@
 """The commands retrain, versions, rollback and diff."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from helpers.nightly import (
     write_day,
     write_first_days,
 )
+from helpers.shell_cluster import shell_cluster
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,20 @@ def test_a_night_on_a_cluster_announces_the_live_page(capsys):
     write_configuration("lda", cluster=cluster)
     assert call("retrain", "my.yaml") == 0
     assert re.search(r"train: live page http://127\.0\.0\.1:\d+/training\n", capsys.readouterr().err)
+
+
+def test_workers_with_another_version_are_named(tmp_path, monkeypatch, capsys):
+    other = tmp_path / "other" / "corpusmill-0.0.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: corpusmill\nVersion: 0.0.9\n")
+    # A worker finds this distribution before the installed one.
+    paths = [str(other.parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    with shell_cluster(tmp_path) as (_, file):
+        write_configuration("lda", cluster={"kind": "scheduler-file", "scheduler_file": str(file)})
+        assert call("retrain", "my.yaml") == 0
+    message = r"cluster: corpusmill is \S+ here and 0\.0\.9 on \S+ and 1 more: results may differ, so install the same"
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_retrain_versions_diff_topics_and_rollback_work_together(capsys):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
+from corpusmill.pipeline.commands.actions.retraining.retrain import Listeners, retrain
 from corpusmill.pipeline.commands.actions.watch import Watcher
 from corpusmill.pipeline.commands.terminal.watch import chart_rows, draw, line
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -24,6 +25,7 @@ from corpusmill.pipeline.models.registry import model_of_run
 from corpusmill.pipeline.topics import WordGroup
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.command_line import COMMAND
+from helpers.nightly import configuration, write_first_days
 from helpers.toy import write_topic_corpus
 from rich.cells import cell_len
 from rich.console import Console
@@ -232,6 +234,21 @@ def test_watching_something_else_than_a_run_fails():
     assert not Path("nowhere").exists()
     with pytest.raises(DataError, match="no dashboard of a run can be read here"):
         Watcher("http://127.0.0.1:1").look()
+
+
+def test_the_folder_of_a_retrained_model_shows_the_run_of_the_night(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_first_days()
+    seen = []
+
+    def look(event):
+        if isinstance(event, EpochFinished):
+            seen.append(Watcher("models").look())
+
+    retrain(configuration("lda"), listeners=Listeners(train=[look]))
+    assert [(status.state, status.epoch) for status in seen] == [("running", 1), ("running", 2), ("running", 3)]
+    with pytest.raises(DataError, match=r"^models: no call of retrain trains now; `corpusmill versions models` lists"):
+        Watcher("models").look()
 
 
 @pytest.fixture

@@ -1,15 +1,22 @@
 """Epochs on one real worker process and on several: how many times as fast are they?
 
+Processes share a machine's caches, memory and power. So even separate trainings slow each other down. The program
+therefore also runs several trainings at the same time, on one worker each. How much more they do than one alone is the
+limit for several workers of one training.
+
 python -m benchmarks.scale.workers --help
 """
 
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import NamedTuple
 
 import click
+import scipy.sparse
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, Word2Vec, open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import corpus_from
@@ -33,10 +40,11 @@ OF_TEXT = {"ri", "word2vec"}
 @DATA
 @click.option("--model", "models", multiple=True, type=click.Choice(list(MODELS)), default=list(MODELS))
 @click.option("--workers", "n_workers", default=2, show_default=True)
-@click.option("--tokens", default=16_000_000, show_default=True)
+@click.option("--tokens", default=16_000_000, show_default=True, help="At most 17 million are used for text.")
+@click.option("--copies", default=1, show_default=True, help="How many times counts are repeated, as more documents.")
 @click.option("--chunk-tokens", default=1_000_000, show_default=True)
 @click.option("--epochs", default=6, show_default=True)
-@click.option("--rounds", default=2, show_default=True, help="Times that both clusters are measured, in turn.")
+@click.option("--rounds", default=2, show_default=True, help="Times that all is measured, in turn.")
 @JSON
 @QUICK
 def main(
@@ -44,6 +52,7 @@ def main(
     models: list[str],
     n_workers: int,
     tokens: int,
+    copies: int,
     chunk_tokens: int,
     epochs: int,
     rounds: int,
@@ -53,37 +62,41 @@ def main(
     """Print the median seconds of an epoch of Wikipedia on one worker and on several, each of one thread."""
     if quick:
         tokens, chunk_tokens, epochs, rounds = 100_000, 50_000, 4, 1
-    kinds = {name in OF_TEXT for name in models}
-    corpora = {of_text: wikipedia(of_text, Session(data, quick), tokens, chunk_tokens) for of_text in kinds}
-    figures = {}
-    print_row("model", "one worker", f"{n_workers} workers", "times as fast", "by CPU time")
-    with (
-        open_cluster("local", n_workers=1, threads_per_worker=1) as single,
-        open_cluster("local", n_workers=n_workers, threads_per_worker=1) as cluster,
-    ):
-        for name in models:
-            corpus = corpora[name in OF_TEXT]
-            found: dict[int, list[Epoch]] = {1: [], n_workers: []}
-            for _ in range(rounds):
-                found[1] += measure_epochs(MODELS[name](epochs), corpus, single)
-                found[n_workers] += measure_epochs(MODELS[name](epochs), corpus, cluster)
-            one, several = (Epoch(*map(median, zip(*measured, strict=True))) for measured in found.values())
-            print_row(name, one.wall, several.wall, one.wall / several.wall, one.cpu / several.cpu)
-            figures[name] = found
+    session = Session(data, quick)
+    corpora: dict[bool, Corpus] = {}
+    figures: dict[str, dict[str, list[Epoch]]] = {}
+    print_row("model", "one worker", f"{n_workers} workers", "times as fast", "the limit", "by CPU time", "the limit")
+    for name in models:
+        of_text = name in OF_TEXT
+        if of_text not in corpora:
+            documents = read_text(session, tokens) if of_text else read_counts(session, tokens, copies)
+            corpora[of_text] = corpus_from(documents, chunk_tokens=chunk_tokens)
+        url = corpora[of_text].url
+        found: dict[str, list[Epoch]] = {"one": [], "several": [], "at once": []}
+        for _ in range(rounds):
+            found["one"] += train_at_once(1, name, epochs, url, n_workers=1)
+            found["several"] += train_at_once(1, name, epochs, url, n_workers)
+            found["at once"] += train_at_once(n_workers, name, epochs, url, n_workers=1)
+        one, several, at_once = (Epoch(*map(mean, zip(*measured, strict=True))) for measured in found.values())
+        limits = (n_workers * one.wall / at_once.wall, n_workers * one.cpu / at_once.cpu)
+        print_row(name, one.wall, several.wall, one.wall / several.wall, limits[0], one.cpu / several.cpu, limits[1])
+        figures[name] = found
     if target is not None:
         write_json(target, figures)
 
 
-def wikipedia(of_text: bool, session: Session, tokens: int, chunk_tokens: int) -> Corpus:
-    """Return Wikipedia in the order of its words, or its counts."""
-    if not of_text:
-        return corpus_from(read(session, "wikipedia", tokens), chunk_tokens=chunk_tokens)
+def read_counts(session: Session, tokens: int, copies: int) -> scipy.sparse.csr_matrix:
+    """Return the counts of Wikipedia, several times one below the other."""
+    return scipy.sparse.vstack([read(session, "wikipedia", tokens)] * copies).tocsr()
+
+
+def read_text(session: Session, tokens: int) -> list[str]:
+    """Return Wikipedia as documents of 1000 words."""
     if session.quick:
         words = ["the", "boat", "on", "the", "sea", "and", "bread", "from", "the", "oven"] * (tokens // 10)
     else:
         words = data_file(session.data, "wiki8.txt").read_text().split()[:tokens]
-    documents = [" ".join(words[first : first + 1000]) for first in range(0, len(words), 1000)]
-    return corpus_from(documents, chunk_tokens=chunk_tokens)
+    return [" ".join(words[first : first + 1000]) for first in range(0, len(words), 1000)]
 
 
 class Epoch(NamedTuple):
@@ -95,20 +108,31 @@ class Epoch(NamedTuple):
     cpu: float
 
 
-def measure_epochs(model, corpus, client) -> list[Epoch]:
-    """Train; return the seconds of all epochs but the first two, which read, compile and measure speeds."""
+def train_at_once(n_trainings: int, name: str, epochs: int, url: str, n_workers: int) -> list[Epoch]:
+    """Train a model several times at once, each time on workers of its own; return a typical epoch of each training."""
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(n_trainings, mp_context=spawned) as pool:
+        trainings = [pool.submit(train, name, epochs, url, n_workers) for _ in range(n_trainings)]
+        return [training.result() for training in trainings]
+
+
+def train(name: str, epochs: int, url: str, n_workers: int) -> Epoch:
+    """Train; return the medians of all epochs but the first two, which read, compile and measure speeds."""
     times = []
 
-    def note(event):
-        if isinstance(event, EpochFinished):
-            times.append((time.perf_counter(), time.process_time(), client.run(time.process_time)))
+    with open_cluster("local", n_workers=n_workers, threads_per_worker=1) as client:
 
-    model.fit(corpus, client=client, evaluate_every=0, dashboard=False, callbacks=[note])
-    epochs = []
+        def note(event):
+            if isinstance(event, EpochFinished):
+                times.append((time.perf_counter(), time.process_time(), client.run(time.process_time)))
+
+        model = MODELS[name](epochs)
+        model.fit(Corpus(url), client=client, evaluate_every=0, dashboard=False, callbacks=[note])
+    found = []
     for before, after in pairwise(times[1:]):
         workers = max(after[2][address] - before[2][address] for address in after[2])
-        epochs.append(Epoch(after[0] - before[0], after[1] - before[1] + workers))
-    return epochs
+        found.append(Epoch(after[0] - before[0], after[1] - before[1] + workers))
+    return Epoch(*map(median, zip(*found, strict=True)))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ MIN_EPOCH_PASSES = 2
 #: Maximum number of tokens of a pass, and of pairs between two commits, for up to SMALL_BLOCKS blocks. A pair takes 4
 #: bytes. More blocks are for more workers, and these need more work between two exchanges and between two commits. So
 #: both maxima grow with the number of blocks.
-PASS_TOKENS = 2_000_000
+PASS_TOKENS = 4_000_000
 STEP_PAIRS = 1 << 25
 
 

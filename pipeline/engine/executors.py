@@ -227,7 +227,7 @@ class OnDask(Executor):
 
     def __init__(self, client: "Client"):
         from .cluster.columns import ColumnExchange
-        from .cluster.plugins import Exchange, FreeStrandedTasks, Leases
+        from .cluster.plugins import Exchange, FreeStrandedTasks, KeepMemory, Leases
 
         self.client = client
         self._watch = ClusterWatch(client)
@@ -237,7 +237,7 @@ class OnDask(Executor):
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}
         with self.guarded():
-            for plugin in (FreeStrandedTasks(), Leases(), Exchange(), ColumnExchange()):
+            for plugin in (FreeStrandedTasks(), Leases(), KeepMemory(), Exchange(), ColumnExchange()):
                 client.register_plugin(plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:

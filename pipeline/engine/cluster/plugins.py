@@ -16,6 +16,7 @@ from distributed.utils import sync
 from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from ....kernels.cuda.residents import RESIDENT_SHARE
 from ..device import has_device_space, received, sendable, sends_device_memory
+from ..memory import keep_freed_memory
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
     Contribution,
@@ -215,6 +216,17 @@ def n_left(name: str, dask_scheduler: Scheduler) -> int:
 
 def _leases(scheduler: Scheduler) -> Leases:
     return cast(Leases, scheduler.plugins[Leases.name])
+
+
+class KeepMemory(WorkerPlugin):
+    """Lets a worker keep the memory of freed arrays for the next ones."""
+
+    name = "corpusmill-keep-memory"
+    idempotent = True
+
+    def setup(self, worker: Worker) -> None:
+        """Set the options of the worker's process."""
+        keep_freed_memory()
 
 
 class Exchange(WorkerPlugin):

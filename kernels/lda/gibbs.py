@@ -6,8 +6,8 @@ ESCA draws all tokens from the counts of the last epoch. Two tokens that determi
 a word that occurs twice, then exchange their topics instead of agreeing on one. Here, the second follows the first. So
 a corpus of few or short documents needs far fewer epochs.
 
-A token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight lanes. The
-intervals are in this order:
+For at most 64 topics, few_topics.py has another kernel. Here, a token is drawn as in esca.py, by inverting the
+cumulative distribution at one uniform number, in eight lanes. The intervals are in this order:
 
 - If rows of A are nearly dense (`esca.is_dense`): one interval for each of the K topics.
 - Otherwise the distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the
@@ -42,6 +42,7 @@ from ..simd.lanes import (
     where_equal,
 )
 from ..simd.prefetch import prefetch
+from . import few_topics
 from .changing_rows import (
     ONE,
     DocumentRows,
@@ -86,11 +87,15 @@ class Word(NamedTuple):
 def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uint64) -> np.ndarray:
     """Draw the next topics of a chunk's tokens: (T,) uint16 in word order. ``models`` are all blocks of the model.
 
-    ``z`` (T,) uint16 are the current topics. Token i in word order takes the draw ``random.uniform64(key, i)``.
-    Arguments are only read.
+    ``z`` (T,) uint16 are the current topics. Token i in word order takes draw i of the stream ``key``. Arguments are
+    only read.
     """
+    blocks = list(models)
+    if len(blocks[0].alpha) <= few_topics.MOST:
+        counts = few_topics.begin(blocks[0].totals, blocks[0].n_words)
+        return few_topics.sweep(chunk, blocks, z, key, counts)
     z = z.copy()
-    model = _joined(list(models))
+    model = _joined(blocks)
     order = token_order(chunk)
     prior = make_prior(model, 1, 1)
     totals = Totals(model.totals.astype(np.int64), prior.inverse.copy(), prior.lowered.copy())

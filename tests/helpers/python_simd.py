@@ -94,6 +94,49 @@ def prefetch_row(array, at, shape):
     """Do nothing: only the speed depends on it."""
 
 
+# --- choices among the entries of a row: kernels.simd.choices ---
+
+
+def prefetch_entries(array, at, shape):
+    """Do nothing: only the speed depends on it."""
+
+
+def spread(x, shape):
+    """Return a row of copies of ``x``."""
+    return np.full(shape.columns, x, np.asarray(x).dtype)
+
+
+def one_hot(index, shape):
+    """Return a mask with one bit."""
+    return np.arange(shape.columns) == index
+
+
+def where(mask, a, b):
+    """Return a where the mask has bits, and b elsewhere."""
+    return np.where(mask, a, b)
+
+
+def to_floats(row):
+    """Return float32."""
+    return row.astype(np.float32)
+
+
+def choose(weights, u):
+    """Return the mask of one entry: first the lane that holds u times the sum, then the entry in the lane."""
+    sums = np.cumsum(weights.reshape(-1, LANES), axis=0, dtype=np.float32)
+    ends = np.cumsum(sums[-1])
+    x = np.float32(u) * ends[-1]
+    lane = min(np.count_nonzero(ends <= x), LANES - 1)
+    rest = x - (ends[lane - 1] if lane else 0)
+    row = min(np.count_nonzero(sums[:, lane] <= rest), len(sums) - 1)
+    return np.arange(weights.size) == row * LANES + lane
+
+
+def index_of(mask):
+    """Return the index of the only bit of a mask."""
+    return np.uint64(mask.argmax())
+
+
 # --- eight numbers in a register: kernels.simd.lanes ---
 
 

@@ -1,12 +1,14 @@
 """Collapsed Gibbs sampling in word order, in which the counts follow every token of a shard.
 
-Within a chunk, the kernel updates the counts. From one chunk of a shard to the next, the deltas carry the changes: the
-counts of the new topics, and those of the old ones, which are subtracted from the model. The changes of other shards
-arrive with the next epoch, as in AD-LDA (Newman, Asuncion, Smyth and Welling, JMLR 2009).
+Within a chunk, the kernel updates the counts. From one chunk of a shard to the next, the deltas carry them. With few
+topics, they carry the kernel's dense counts. With more, they carry the changes: the counts of the new topics, and those
+of the old ones, which are subtracted from the model. The changes of other shards arrive with the next epoch, as in
+AD-LDA (Newman, Asuncion, Smyth and Welling, JMLR 2009).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -15,8 +17,8 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.lda import gibbs
-from ....kernels.lda.changing_rows import with_changes
+from ....kernels.lda import few_topics, gibbs
+from ....kernels.lda.changing_rows import padded, with_changes
 from ....kernels.lda.counts import WordCounts, topic_totals
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
@@ -49,6 +51,10 @@ class WordOrderGibbs(LdaAlgorithm):
         """
         estimate = super().memory(data, chunk)
         model = estimate.model * self.n_blocks
+        if self._has_few_topics:
+            # Dense rows of A, and two of B for each word, of which one counts the shard's tokens.
+            rows = 4 * padded(self.n_topics) * (chunk.documents + 2 * self.n_words)
+            return replace(estimate, model=model, scratch=estimate.scratch + rows + self.n_words)
         documents = 12 * chunk.tokens + 80 * chunk.documents
         words = 2 * model + 6 * chunk.tokens
         scratch = estimate.scratch + documents + words
@@ -60,6 +66,11 @@ class WordOrderGibbs(LdaAlgorithm):
         """Draw the topics of a chunk's tokens from the counts after the chunks of the shard before it."""
         if state is None:
             return super().sweep(model, chunk, state, deltas, address)
+        if self._has_few_topics:
+            counts = self._dense_counts(model, deltas)
+            z = few_topics.sweep(chunk, self.kernel_blocks(model), state["z"], random.key(*address), counts)
+            # All blocks in one: `finish_shard` separates them.
+            return SweepResult({"z": z}, [counts._asdict()], self._count_documents(chunk, z, address))
         z = gibbs.sweep(chunk, self._current_blocks(model, deltas), state["z"], random.key(*address))
         after = self._count_words(chunk, z, _tables(deltas, ""))
         before = self._count_words(chunk, state["z"], _tables(deltas, BEFORE))
@@ -72,7 +83,20 @@ class WordOrderGibbs(LdaAlgorithm):
 
     def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
         """Return the counts of the new topics only."""
+        if few_topics.ShardCounts._fields == tuple(deltas[0]):
+            counts = few_topics.ShardCounts(**deltas[0])
+            return [few_topics.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
         return super().finish_shard([_table(delta, "") for delta in deltas])
+
+    @property
+    def _has_few_topics(self) -> bool:
+        return self.n_topics <= few_topics.MOST
+
+    def _dense_counts(self, model: ModelView, deltas: list[Arrays] | None) -> few_topics.ShardCounts:
+        """Return the counts after the shard's last chunk, or before its first one."""
+        if deltas is None:
+            return few_topics.begin(model.shared["totals"], self.n_words)
+        return few_topics.ShardCounts(**deltas[0])
 
     def _current_blocks(self, model: ModelView, deltas: list[Arrays] | None) -> Iterator[ModelBlock]:
         """Read the blocks one after another, with the changes of the shard's chunks so far."""

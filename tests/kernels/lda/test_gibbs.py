@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import esca, gibbs
+from corpusmill.kernels.lda import esca, few_topics, gibbs
 from corpusmill.kernels.lda.counts import count_documents
 from helpers.lda_cases import chi_square, dense_counts, model_of, small_chunk, trained_topics, word_order, zipf_chunk
 from helpers.naive import lda_uniforms, lda_weights
@@ -23,12 +24,15 @@ def reference_sweep(chunk, z, alpha, n_words):
     counts = dense_counts(chunk, z, n_topics, n_words)
     uniforms = lda_uniforms(KEY, chunk.n_tokens)
     dense = is_dense(chunk, z, n_topics)
+    if n_topics <= few_topics.MOST:
+        dense = True
+        uniforms = np.floor(uniforms * 2**24) / 2**24
     # The kernels hold alpha in single precision.
     prior = alpha.astype(np.float32).astype(float), BETA
     return lda_gibbs_sweep(*word_order(chunk), z, counts, prior, uniforms, dense)
 
 
-@pytest.mark.parametrize("n_topics", [2, 7, 24, 150, 600])
+@pytest.mark.parametrize("n_topics", [2, 7, 24, 64, 90, 150, 600])
 @pytest.mark.parametrize("group_tokens", [1 << 20, 500])
 def test_topics_are_those_of_the_reference(n_topics, group_tokens):
     n_words = 60
@@ -51,13 +55,14 @@ def test_empty_documents_and_documents_of_one_token(n_topics):
         np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
 
-@pytest.mark.parametrize("n_topics", [12, 260])
-def test_draws_of_the_first_token_follow_the_full_conditional(n_topics):
+@pytest.mark.parametrize("n_topics, used, n_tokens", [(12, 9, 40), (80, 40, 400), (260, 9, 40)])
+def test_draws_of_the_first_token_follow_the_full_conditional(n_topics, used, n_tokens):
     n_words, draws = 6, 6_000
     rng = np.random.default_rng(2)
-    chunk = make_chunk(0, np.array([0, 15, 40]), rng.integers(0, n_words, 40).astype(np.uint32))
+    chunk = make_chunk(0, np.array([0, 15, n_tokens]), rng.integers(0, n_words, n_tokens).astype(np.uint32))
     alpha = np.full(n_topics, 2 / n_topics)
-    z = rng.integers(0, 9, 40).astype(np.uint16)
+    z = rng.integers(0, used, n_tokens).astype(np.uint16)
+    assert is_dense(chunk, z, n_topics) == (n_topics < 100)
     docs, words, _ = word_order(chunk)
     A, B, N = dense_counts(chunk, z, n_topics, n_words)
     model = model_of(chunk, z, alpha, n_words)
@@ -74,6 +79,33 @@ def test_blocks_of_words_give_the_topics_of_the_whole_model(n_topics):
     blocks = [model_of(chunk, z, alpha, n_words, words) for words in ((0, 1), (1, 40), (40, 40), (40, 90))]
     whole = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
     np.testing.assert_array_equal(gibbs.sweep(chunk, blocks, z, KEY), whole)
+
+
+def test_counts_of_few_topics_follow_the_tokens_from_chunk_to_chunk():
+    n_topics, n_words = 10, 60
+    alpha = np.full(n_topics, 0.1)
+    chunks = [zipf_chunk(20, 900, n_words, group_tokens=300, seed=seed) for seed in range(3)]
+    before = [np.random.default_rng(seed).integers(0, n_topics, 900).astype(np.uint16) for seed in range(3)]
+    lengths = np.concatenate([np.diff(chunk.doc_ptr) for chunk in chunks])
+    whole = make_chunk(0, np.r_[0, np.cumsum(lengths)], np.concatenate([chunk.words for chunk in chunks]))
+    # In document order, the topics of the chunks follow each other.
+    in_documents = np.concatenate([z[np.argsort(c.word_to_doc_order)] for z, c in zip(before, chunks, strict=True)])
+    z = in_documents[whole.word_to_doc_order]
+    blocks = [model_of(whole, z, alpha, n_words, words) for words in ((0, 25), (25, n_words))]
+    counts = few_topics.begin(blocks[0].totals, n_words)
+    # The tokens of the last chunk are not drawn.
+    drawn = [few_topics.sweep(chunks[i], blocks, before[i], random.key(i), counts) for i in range(2)]
+    assert np.count_nonzero(drawn[0] != before[0]) > 100
+    tables = [dense_counts(*pair, n_topics, n_words) for pair in zip(chunks, [*drawn, before[2]], strict=True)]
+    np.testing.assert_array_equal(counts.totals, sum(N for _, _, N in tables))
+    B = sum(B for _, B, _ in tables)
+    rows = counts.rows.reshape(n_words, -1)
+    np.testing.assert_array_equal(rows[counts.known, :n_topics], B[counts.known])
+    for first, stop in ((0, 25), (25, n_words)):
+        found = few_topics.drawn_counts(counts, first, stop)
+        dense = scipy.sparse.csr_matrix((found.counts, found.topics, found.row_ptr), (stop - first, n_topics))
+        assert dense.has_sorted_indices and dense.data.min() > 0
+        np.testing.assert_array_equal(dense.toarray(), (tables[0][1] + tables[1][1])[first:stop])
 
 
 @pytest.mark.parametrize("n_topics", [3, 300])

@@ -124,16 +124,14 @@ def _sweep(
     # Unsigned indices, because numba lets negative ones count from the end.
     docs = order.docs
     N, _, B, drawn_so_far = counts
-    K = np.uint64(len(N))
-    width = np.uint64(padded(len(N)))
+    K, width = np.uint64(len(N)), np.uint64(padded(len(N)))
     last = np.uint64(len(z) - 1)
     beta, smoothing = model.beta, model.n_words * model.beta
     alpha = load_row(_padded(model.alpha, width), 0, shape)
     betas, smoothings = spread(np.float32(beta), shape), spread(np.float32(smoothing), shape)
     one, one_token = spread(ONE, shape), spread(np.int32(1), shape)
     # N in registers too: to load numbers together that were stored one by one takes long.
-    first_totals = load_row(_padded(N, width), 0, shape)
-    changes = spread(np.int32(0), shape)
+    first_totals, changes = load_row(_padded(N, width), 0, shape), spread(np.int32(0), shape)
     for s in range(len(order.word_ids)):
         row = np.uint64(order.word_ids[s]) * width
         b = to_floats(load_row(B, row, shape))
@@ -164,8 +162,7 @@ def _sweep(
             new = index_of(drawn)
             # Rounding at the end of the distribution can point into the padding: the topic stays then.
             if new >= K:
-                new = old
-                drawn = own
+                new, drawn = old, own
 
             # Put it into the new one.
             total = N[new] + 1.0

@@ -30,8 +30,8 @@ from .changing_rows import ONE, dense_rows, padded
 from .counts import WordCounts, empty_table, first_entries
 from .model import ModelBlock, TokenOrder, inlined, token_order
 
-__all__ = ["MOST", "ShardCounts", "begin", "drawn_counts", "sweep"]
-
+#: More topics have the kernels of gibbs.py.
+MOST_TOPICS = MOST
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = np.uint64(esca.AHEAD)
 

@@ -91,7 +91,7 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
     only read.
     """
     blocks = list(models)
-    if len(blocks[0].alpha) <= few_topics.MOST:
+    if len(blocks[0].alpha) <= few_topics.MOST_TOPICS:
         counts = few_topics.begin(blocks[0].totals, blocks[0].n_words)
         return few_topics.sweep(chunk, blocks, z, key, counts)
     z = z.copy()

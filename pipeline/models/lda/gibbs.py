@@ -90,7 +90,7 @@ class WordOrderGibbs(LdaAlgorithm):
 
     @property
     def _has_few_topics(self) -> bool:
-        return self.n_topics <= few_topics.MOST
+        return self.n_topics <= few_topics.MOST_TOPICS
 
     def _dense_counts(self, model: ModelView, deltas: list[Arrays] | None) -> few_topics.ShardCounts:
         """Return the counts after the shard's last chunk, or before its first one."""

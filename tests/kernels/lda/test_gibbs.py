@@ -24,7 +24,7 @@ def reference_sweep(chunk, z, alpha, n_words):
     counts = dense_counts(chunk, z, n_topics, n_words)
     uniforms = lda_uniforms(KEY, chunk.n_tokens)
     dense = is_dense(chunk, z, n_topics)
-    if n_topics <= few_topics.MOST:
+    if n_topics <= few_topics.MOST_TOPICS:
         dense = True
         uniforms = np.floor(uniforms * 2**24) / 2**24
     # The kernels hold alpha in single precision.

@@ -223,9 +223,22 @@ class Corpus:
         stored_names = {name: name for name in Chunk._fields if name not in ("number", *without)}
         if "word_to_doc_order" in stored_names:
             stored_names["word_to_doc_order"] = PERMUTATION
-        found = self.content.read_arrays(self._chunk_name(index), tuple(stored_names.values()))
+        try:
+            found = self.content.read_arrays(self._chunk_name(index), tuple(stored_names.values()))
+        except DataError:
+            self._check_not_replaced()
+            raise
         arrays = {name: found[stored_name] for name, stored_name in stored_names.items()}
         return Chunk(number=index, **arrays, **dict.fromkeys(without, np.empty(0, np.uint32)))
+
+    def _check_not_replaced(self) -> None:
+        """Raise DataError if another ingest has replaced the content since this corpus was opened."""
+        there = self.store.read_json("corpus.json") if self.store.exists("corpus.json") else {}
+        if there.get("content") != self.meta.get("content"):
+            raise DataError(
+                f"{self.url}: another ingest has replaced this corpus while it was read; give the command again, with "
+                f"a new run if it trains"
+            ) from None
 
     def read_document_order(self, index: int) -> Chunk:
         """Read chunk ``index`` in document order only. The arrays of its word order are empty."""

@@ -1,8 +1,9 @@
-"""The table of chunks: it is read when it is needed, and checked."""
+"""What a corpus reads, when it reads it, and what it checks."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from corpusmill import ingest
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
 from helpers.toy import write_toy_corpus
@@ -22,6 +23,14 @@ def test_opening_a_corpus_does_not_read_its_table_of_chunks(corpus):
     assert opened.read_chunk(1).n_tokens == corpus.chunks[1].tokens
     with pytest.raises(DataError, match=r"chunks-train.parquet: missing"):
         _ = opened.chunks
+
+
+def test_a_corpus_that_is_replaced_while_it_is_read_is_named(tmp_path):
+    url = str(tmp_path / "corpus")
+    opened = ingest([["boat", "sea"]] * 4, url)
+    ingest([["bread", "oven"]] * 5, url, overwrite=True)
+    with pytest.raises(DataError, match=r"corpus: another ingest has replaced this corpus while it was read; give the"):
+        opened.read_chunk(0)
 
 
 def test_arrays_that_were_not_read_are_derived_from_the_others(corpus):

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 _FIT = "pass the data to fit"
 _CLIENT = "pass a Dask client to fit"
@@ -19,6 +20,8 @@ _SCORE = "score returns the log-likelihood per token of held-out documents"
 _SCORE_OF_NMF = "score returns the log-likelihood per token of documents, and minus the error of a matrix"
 _INFERENCE = "leave it out: it limits the inference of one document; the number of epochs is max_iter"
 _VECTOR_SIZE = "its name is vector_size, as in Word2Vec"
+_INDEX_TO_KEY = "its name is index_to_key, as in gensim 4"
+_TO_GENSIM = "to_gensim returns a copy as gensim's KeyedVectors, which has it"
 _RETRAIN = "leave it out: one epoch is exact, and retrain is the number of further ones"
 
 #: Parameters, by the class whose models do not have them.
@@ -137,7 +140,33 @@ ATTRIBUTES = {
         "score": "word vectors give documents no likelihood; see evaluate, or held_out_loss in history_",
     },
     "RandomIndexing": {"score": "random indexing gives documents no likelihood; see match_halves"},
+    "WordVectors": {
+        "vocab": "key_to_index has the row of each word, as in gensim 4",
+        "index2word": _INDEX_TO_KEY,
+        "index2entity": _INDEX_TO_KEY,
+        "word_vec": "get_vector returns the vector of a word, as in gensim 4",
+        "words_closer_than": "its name is closer_than, as in gensim 4",
+        "init_sims": "get_normed_vectors returns the vectors with length 1",
+        "add_vector": _TO_GENSIM,
+        "add_vectors": _TO_GENSIM,
+        "vectors_for_all": _TO_GENSIM,
+        "wmdistance": _TO_GENSIM,
+    },
 }
+
+
+class ExplainsOtherNames:
+    """Mixin for classes whose missing attributes are explained if another library has them."""
+
+    if not TYPE_CHECKING:  # otherwise a type checker takes every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the AttributeError of a missing name, with what to use instead of a name of another library."""
+            hint = hint_about(name, type(self), ATTRIBUTES)
+            if hint:
+                raise AttributeError(f"{type(self).__name__} has no {name}: {hint}")
+            # This raises the error again that led here: that of a missing name, or of a property.
+            return object.__getattribute__(self, name)
 
 
 def explain_parameters(init: Callable[..., None]) -> Callable[..., None]:

@@ -1,12 +1,12 @@
 """Parameters of estimators: the arguments of their constructors."""
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ....io.stores.store import JsonObject
-from .other_names import ATTRIBUTES, hint_about
+from .other_names import ExplainsOtherNames
 
 Generator = np.random.RandomState | np.random.Generator
 #: What ``random_state`` may be. None stands for 0.
@@ -16,7 +16,7 @@ RandomState = int | Generator | None
 SEED_LIMIT = 2**31 - 1
 
 
-class Parameterised:
+class Parameterised(ExplainsOtherNames):
     """Mixin for classes whose constructor stores each argument in an attribute of the same name.
 
     The methods are those of scikit-learn's BaseEstimator, which this is not, because corpusmill does not require
@@ -55,16 +55,6 @@ class Parameterised:
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}: it has {known}")
             setattr(self, name, value)
         return self
-
-    if not TYPE_CHECKING:  # otherwise a type checker takes every name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise the AttributeError of a missing name, with what to use instead of a name of another library."""
-            hint = hint_about(name, type(self), ATTRIBUTES)
-            if hint:
-                raise AttributeError(f"{type(self).__name__} has no {name}: {hint}")
-            # This raises the error again that led here: that of a missing name, or of a property.
-            return object.__getattribute__(self, name)
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters

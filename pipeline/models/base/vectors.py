@@ -8,6 +8,7 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.extras import needing
 from . import vector_files, word2vec_format, word_evaluation
+from .other_names import ExplainsOtherNames
 from .vector_files import VectorTable
 from .vector_queries import VectorQueries
 from .word_evaluation import Correlation, GensimSection
@@ -33,7 +34,7 @@ class GensimVectors(Protocol):
     expandos: dict[str, np.ndarray]
 
 
-class WordVectors(VectorQueries):
+class WordVectors(ExplainsOtherNames, VectorQueries):
     """Vectors by word, with the methods of gensim's KeyedVectors.
 
     Methods for lookup, similarity, search, evaluation and word2vec files have the same names, arguments and results as

@@ -7,7 +7,7 @@ import pickle
 import gensim
 import pytest
 import sklearn.decomposition
-from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
+from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec, WordVectors
 from corpusmill.pipeline.models.base.other_names import ATTRIBUTES, PARAMETERS, hint_about
 
 MODELS = [LDA, NMF, Word2Vec, Node2Vec, RandomIndexing]
@@ -87,6 +87,16 @@ def test_a_method_of_another_library_does_not_exist_and_is_explained(model, name
     assert not hasattr(model(), name)
     with pytest.raises(AttributeError, match=message):
         getattr(model(), name)
+
+
+def test_a_name_of_keyed_vectors_is_explained():
+    vectors = WordVectors(["sea"], [[1.0, 0.0]])
+    with pytest.raises(AttributeError, match="WordVectors has no index2word: its name is index_to_key, as in gensim 4"):
+        _ = vectors.index2word
+    with pytest.raises(AttributeError, match="'WordVectors' object has no attribute 'colour'"):
+        _ = vectors.colour
+    assert not [name for name in ATTRIBUTES["WordVectors"] if hasattr(vectors, name)]
+    assert pickle.loads(pickle.dumps(vectors))["sea"].tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("model", MODELS)

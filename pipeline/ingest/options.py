@@ -1,7 +1,7 @@
 """The options of an ingest."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...io.readers.batches import ReadOptions
@@ -19,7 +19,7 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
 
     Parameters
     ----------
-    stop_words : "english" or tuple of str, optional
+    stop_words : "english", or list or set of str, optional
         Words to leave out. By default, none.
     min_df, max_df : int or float, default=1 and 1.0
         Words in fewer or in more documents are left out. An integer is a number of documents, a float is a share.
@@ -100,6 +100,9 @@ def make_options(given: Mapping[str, Any]) -> IngestOptions:
     if unknown:
         raise TypeError(f"there is no option {unknown[0]!r} of ingest; the options are {', '.join(names)}")
     options = IngestOptions(**given)
+    if isinstance(options.stop_words, Set):
+        # A corpus stores the list, and a set has another order in each process.
+        options = replace(options, stop_words=tuple(sorted(options.stop_words)))
     if not 0 <= options.held_out < 1:
         raise ValueError(f"held_out={options.held_out} must be at least 0 and below 1")
     if options.chunk_tokens is not None and options.chunk_tokens < 1:

@@ -5,7 +5,7 @@ Messages follow those of scikit-learn, whose users search for them.
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -192,6 +192,11 @@ def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -
         return matrix
     if matrix is None:
         raise ValueError("vocabulary names the columns of a matrix, but X is no matrix")
+    if isinstance(vocabulary, str | Mapping | Set):
+        raise ValueError(
+            f"vocabulary is a {type(vocabulary).__name__}: pass a list of words, in the order of the columns, such as "
+            f"get_feature_names_out() of a CountVectorizer"
+        )
     names = check_names([str(name) for name in vocabulary], "vocabulary").to_pylist()
     return matrix.renamed(names)._replace(are_given=True)
 

@@ -1,6 +1,7 @@
 """Parameters of estimators: the arguments of their constructors."""
 
 import inspect
+from collections.abc import Set
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,11 +42,15 @@ class Parameterised(ExplainsOtherNames):
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def _stored_params(self) -> JsonObject:
-        """Return the parameters as files have them: with the seed that was drawn in place of a generator."""
-        return {
-            name: self._drawn_seed if isinstance(value, Generator) else value
-            for name, value in self.get_params().items()
-        }
+        """Return the parameters as files have them: the seed that was drawn in place of a generator, sets as lists."""
+        stored = {}
+        for name, value in self.get_params().items():
+            if isinstance(value, Generator):
+                value = self._drawn_seed
+            elif isinstance(value, Set):
+                value = sorted(value)
+            stored[name] = value
+        return stored
 
     def set_params(self, **parameters: Any) -> Self:
         """Set constructor parameters by name; raise ValueError for an unknown one."""

@@ -73,7 +73,7 @@ class RandomIndexing(CorpusEstimator):
         "documents" sums the seeds of the documents that a word occurs in, and so needs no order of words.
     min_count, max_count : int and int or None, default=1 and None
         Words that occur less or more often get no vector and add nothing.
-    stop_words : "english", list of str, or None, default=None
+    stop_words : "english", list or set of str, or None, default=None
         Further words that get no vector and add nothing.
     document_weights : {"none", "idf", "entropy"}, default="none"
         Weights of words in the vector of a document.

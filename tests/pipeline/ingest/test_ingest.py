@@ -65,6 +65,14 @@ OPTIONS = [
 ]
 
 
+def test_stop_words_may_be_a_set(tmp_path):
+    def words(stop_words):
+        corpus = ingest(["one fish two", "red fish"], str(tmp_path / "corpus"), stop_words=stop_words, overwrite=True)
+        return corpus.vocabulary["word"].to_pylist()
+
+    assert words({"fish", "one"}) == words(frozenset(["one", "fish"])) == words(["fish", "one"]) == ["red", "two"]
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 def test_counts_are_those_of_count_vectorizer(real_data, options):
     text = pytest.importorskip("sklearn.feature_extraction.text")

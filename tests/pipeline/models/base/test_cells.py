@@ -77,6 +77,9 @@ def test_a_vocabulary_that_cannot_name_the_columns_is_refused():
             model.fit(SPARSE, vocabulary=GENES[:4])
         with pytest.raises(ValueError, match="'a' occurs a second time"):
             model.fit(SPARSE, vocabulary=list("abcda"))
+        # The order of CountVectorizer.vocabulary_ is not that of the columns.
+        with pytest.raises(ValueError, match="vocabulary is a dict: pass a list of words, in the order of the columns"):
+            model.fit(SPARSE, vocabulary={gene: column for column, gene in enumerate(GENES)})
         with pytest.raises(ValueError, match="vocabulary names the columns of a matrix, but X is no matrix"):
             model.fit([["a", "b"], ["b"]], vocabulary=GENES)
 

@@ -231,6 +231,15 @@ def test_sums_that_do_not_fit_32_bits_are_refused():
 # --- options ---
 
 
+def test_stop_words_may_be_a_set(corpus, tmp_path):
+    model = small(stop_words=frozenset(["w006", "w005"])).fit(corpus)
+    model.save(str(tmp_path))
+    assert RandomIndexing.load(str(tmp_path)).stop_words == ["w005", "w006"]
+    expected = small(stop_words=["w005", "w006"]).fit(corpus)
+    np.testing.assert_array_equal(model.wv.vectors, expected.wv.vectors)
+    assert set(model.merge(expected).wv.index_to_key) == set(expected.wv.index_to_key)
+
+
 def test_words_outside_the_frequency_limits_are_null_terms(corpus):
     documents, frequency = documents_of(corpus), corpus.vocabulary["term_frequency"].to_numpy()
     model = small(min_count=20, max_count=200, stop_words=["w005", "w006"], weighting="linear").fit(corpus)

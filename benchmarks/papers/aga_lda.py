@@ -11,13 +11,13 @@ import click
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.jit import kernel
+from corpusmill.kernels.cuda.lda import collapsed
 from corpusmill.kernels.cuda.random import uniform64
+from corpusmill.kernels.lda import collapsed as cpu
 from numba import cuda, int32
 
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.measure import kernel_seconds, print_row, report
-from benchmarks.papers import collapsed as cpu
-from benchmarks.papers import collapsed_cuda as collapsed
 from benchmarks.papers.lda_samplers import count_tables
 
 

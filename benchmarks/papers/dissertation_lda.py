@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.kernels.lda import collapsed
 
 from benchmarks.common import Clock, Session
 from benchmarks.lda.data import read, tokens_of
-from benchmarks.papers import collapsed
 from benchmarks.papers.lda_curves import (
     Split,
     over_passes,

@@ -6,21 +6,23 @@ from collections.abc import Callable
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.lda import collapsed as lda_collapsed
+from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
 
 from benchmarks.lda.systems import BETA, Corpusmill, Warp
-from benchmarks.papers import atomic_totals, collapsed, uncollapsed, update_times
+from benchmarks.papers import atomic_totals, update_times
 
 #: Groups of documents, and blocks of words, of sampler "cgs".
 PARTS = 8
 
 
-def count_tables(tokens, z, n_documents, n_words, alpha, beta) -> collapsed.CountTables:
+def count_tables(tokens, z, n_documents, n_words, alpha, beta) -> lda_collapsed.CountTables:
     """Return the tables of the topics ``z`` (T,), given alpha (K,) and beta."""
     n_topics = len(alpha)
-    A = collapsed.document_counts(tokens, z, n_documents, n_topics)
+    A = lda_collapsed.document_counts(tokens, z, n_documents, n_topics)
     B = np.zeros((n_words, n_topics), np.int32)
     np.add.at(B, (tokens.words, z), 1)
-    return collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, beta, n_words * beta)
+    return lda_collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, beta, n_words * beta)
 
 
 @kernel
@@ -62,7 +64,7 @@ class CurrentCounts(Corpusmill):
         super().start()
         (chunk,) = self.chunks
         (self.z,) = self.states
-        self.tokens = collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+        self.tokens = lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
         self.order = np.argsort(chunk.word_to_doc_order)
         self.count_again()
 
@@ -78,7 +80,7 @@ class CurrentCounts(Corpusmill):
 
     def draw(self, key) -> None:
         """Draw tile by tile."""
-        collapsed.diagonals(self.tokens, self.tables, self.z, key, self.parts, self.pool)
+        lda_collapsed.diagonals(self.tokens, self.tables, self.z, key, self.parts, self.pool)
 
     def finish(self) -> None:
         """Bring the sparse model up to date with the topics."""
@@ -103,7 +105,7 @@ class Minibatch(CurrentCounts):
 
     def draw(self, key) -> None:
         """Draw mini-batch by mini-batch."""
-        collapsed.minibatch(self.tokens, self.tables, self.z, key, self.chunks[0].doc_ptr, self.documents)
+        lda_collapsed.minibatch(self.tokens, self.tables, self.z, key, self.chunks[0].doc_ptr, self.documents)
 
 
 class UpdateTimes(Minibatch):
@@ -120,11 +122,11 @@ class UpdateTimes(Minibatch):
 
 
 class Sequential(CurrentCounts):
-    """Algorithm 1: one token after the other, in document order."""
+    """The reference sampler that ships."""
 
     def draw(self, key) -> None:
         """Draw token by token."""
-        collapsed.sequential(self.tokens, self.tables, self.z, key)
+        lda_collapsed.sequential(self.tokens, self.tables, self.z, key)
 
 
 class Plain(CurrentCounts):
@@ -142,7 +144,7 @@ class Uncollapsed(CurrentCounts):
 
     def draw(self, key) -> None:
         """Draw topics, then count them."""
-        uncollapsed.sample(self.tokens, self.tables, (key, key + np.uint64(1)), self.z)
+        lda_uncollapsed.sample(self.tokens, self.tables, (key, key + np.uint64(1)), self.z)
         self.count_again()
 
 

@@ -2,7 +2,7 @@
 
 Source: Moon's dissertation (2019), section 2.4.2.1 and Figure 2.8: all combinations for DT (here A, counts by
 document), WT (here B, counts by word) and NT (here N, their totals). If all change at once, this is the sequential
-sampler; if none does, it is ``benchmarks.papers.collapsed.minibatch`` up to rounding. A token is always left out
+sampler; if none does, it is ``corpusmill.kernels.lda.collapsed.minibatch`` up to rounding. A token is always left out
 of its own counts.
 """
 
@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
-
-from benchmarks.papers import collapsed
-from benchmarks.papers.collapsed import STRIDE, CountTables, Tokens, draw_index, invert_totals, weigh_counts
+from corpusmill.kernels.lda import collapsed
+from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index, invert_totals, weigh_counts
 
 
 class Immediate(NamedTuple):

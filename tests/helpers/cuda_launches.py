@@ -7,6 +7,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.count_rows import CountRows
 from corpusmill.kernels.cuda import count_rows
+from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.memory import leave_on_device, upload
 from corpusmill.kernels.cuda.nmf import hals as nmf
@@ -17,6 +18,7 @@ from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
 from corpusmill.kernels.cuda.word2vec import cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
+from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda.counts import WordCounts
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as nmf_cpu
@@ -26,7 +28,7 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions
 
-from benchmarks.papers import collapsed, collapsed_cuda, random_indexing_passes, saberlda_alias, saberlda_cuda
+from benchmarks.papers import random_indexing_passes, saberlda_alias, saberlda_cuda
 
 from .cuda_ptx import recorded
 
@@ -69,11 +71,11 @@ def alias_launches():
 
 def aga_launches(n_topics=128):
     """Draw one mini-batch."""
-    tokens = collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
+    tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
     A, N, alpha = np.ones((1, n_topics), np.int32), np.ones(n_topics, np.int32), np.ones(n_topics, np.float32)
-    tables = collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01)
+    tables = lda_collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01)
     z, doc_ptr = np.zeros(1, np.uint16), np.array([0, 1])
-    return recorded(lambda: collapsed_cuda.minibatch(tokens, tables, z, random.key(1), doc_ptr, 256))
+    return recorded(lambda: aga.minibatch(tokens, tables, z, random.key(1), doc_ptr, 256))
 
 
 def random_indexing_launches(dimension=2048):

@@ -6,10 +6,11 @@ import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.launch import synchronize
-from corpusmill.kernels.cuda.lda import document_counts, esca
+from corpusmill.kernels.cuda.lda import collapsed, document_counts, esca
 from corpusmill.kernels.cuda.memory import cached_copy
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram
+from corpusmill.kernels.lda import collapsed as cpu_collapsed
 from corpusmill.kernels.lda.counts import count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock, make_prior
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
@@ -17,8 +18,7 @@ from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_tab
 from helpers.cuda_simulator import few_threads, on_device
 from numba import cuda
 
-from benchmarks.papers import aga_lda, collapsed_cuda, full_register, saberlda_alias, saberlda_cuda
-from benchmarks.papers import collapsed as cpu_collapsed
+from benchmarks.papers import aga_lda, full_register, saberlda_alias, saberlda_cuda
 
 
 @on_device
@@ -50,7 +50,7 @@ def test_immediate_updates_equal_delayed_ones_if_no_two_tokens_of_a_batch_share_
         for draw in aga_lda.FORMS.values():
             tables = aga_lda.tables_of(tokens, z, 8, 4, 5)
             drawn.append(z.copy())
-            with few_threads(collapsed_cuda, THREADS=32, BLOCKS=1):
+            with few_threads(collapsed, THREADS=32, BLOCKS=1):
                 draw(tokens, tables, drawn[-1], random.key(1), chunk.doc_ptr, documents)
         if documents == 1:
             np.testing.assert_array_equal(*drawn)

@@ -1,11 +1,11 @@
-"""Updates at once and after mini-batches, against samplers with one kind of update."""
+"""Updates at once and after mini-batches, against the samplers that ship."""
 
 import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
+from corpusmill.kernels.lda import collapsed
 
-from benchmarks.papers import collapsed
 from benchmarks.papers.lda_samplers import count_tables
 from benchmarks.papers.update_times import COMBINATIONS, minibatches
 

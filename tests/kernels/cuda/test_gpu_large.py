@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.residents import RESIDENTS
+from corpusmill.kernels.lda import collapsed as cpu_collapsed
 from corpusmill.kernels.lda import esca as cpu_esca
 from corpusmill.kernels.lda.counts import topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
@@ -26,7 +27,6 @@ from numba import config
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.nmf import factors
 from benchmarks.gpu.walks import power_law
-from benchmarks.papers import collapsed as cpu_collapsed
 
 pytestmark = pytest.mark.skipif(not has_cuda() or config.ENABLE_CUDASIM, reason="this machine has no CUDA device")
 N_WORDS = 20_000
@@ -70,7 +70,7 @@ def test_lda_has_the_bits_of_the_cpu(chunks, n_topics):
 
 
 def test_mini_batches_of_lda_differ_from_the_cpu_by_rounding_only(chunks):
-    from benchmarks.papers import collapsed_cuda as collapsed
+    from corpusmill.kernels.cuda.lda import collapsed
 
     chunk = chunks[0]
     tokens = cpu_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
+from corpusmill.kernels.cuda.lda import collapsed as cuda_collapsed
 from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
@@ -24,6 +25,7 @@ from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulat
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
+from corpusmill.kernels.lda import collapsed
 from corpusmill.kernels.lda.counts import WordCounts, count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals, products
@@ -37,8 +39,6 @@ from helpers.graphs import adjacency, random_graph
 from helpers.toy import write_topic_corpus
 from numba import config
 from scipy import sparse
-
-from benchmarks.papers import collapsed, collapsed_cuda
 
 pytestmark = on_device
 
@@ -213,8 +213,8 @@ def test_mini_batches_upload_counts_and_download_topics():
     batches = -(-chunk.n_documents // documents)
 
     def draw():
-        with few_threads(collapsed_cuda, THREADS=32, BLOCKS=2):
-            collapsed_cuda.minibatch(tokens, tables, z, random.key(1), chunk.doc_ptr, documents)
+        with few_threads(cuda_collapsed, THREADS=32, BLOCKS=2):
+            cuda_collapsed.minibatch(tokens, tables, z, random.key(1), chunk.doc_ptr, documents)
 
     draw()
     again = Traffic(draw)

@@ -5,10 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from corpusmill.kernels import random
+from corpusmill.kernels.lda import collapsed
 from helpers import naive
 from helpers.lda_cases import dense_counts, random_topics, small_chunk, word_order
-
-from benchmarks.papers import collapsed
 
 KEY = random.key(5, 1, 0)
 BETA = 0.05

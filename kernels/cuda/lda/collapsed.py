@@ -13,21 +13,21 @@ The paper changes B and N while it draws. Here atomic operations change B when t
 mini-batch is done. So topics do not depend on which thread comes first. They equal those of `minibatch` on the CPU,
 except where a draw lies so close to the boundary between two topics that the rounding of sums decides.
 
-Tested in the simulator and on a device against the CPU's topics: tests/benchmarks/papers/test_collapsed_cuda.py.
+Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_collapsed.py.
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from corpusmill.kernels.cuda.arrays import DeviceArray
-from corpusmill.kernels.cuda.jit import device, kernel
-from corpusmill.kernels.cuda.launch import launch, shared_memory_limit
-from corpusmill.kernels.cuda.memory import cached_copies, cached_copy, derived, download, on_device, upload, workspace
-from corpusmill.kernels.cuda.random import uniform64
 from numba import cuda, int32
 
-from benchmarks.papers.collapsed import CountTables, Tokens
+from ...lda.collapsed import CountTables, Tokens
+from ..arrays import DeviceArray
+from ..jit import device, kernel
+from ..launch import launch, shared_memory_limit
+from ..memory import cached_copies, cached_copy, derived, download, on_device, upload, workspace
+from ..random import uniform64
 
 #: Threads per block.
 THREADS = 256
@@ -68,7 +68,7 @@ def minibatch(
     # A panel is a range of words whose rows of B fit the shared memory of a block.
     panel_words = min(PANEL_BYTES, shared_memory_limit()) // row_bytes
     if not panel_words:
-        raise ValueError(f"{n_topics:,} topics do not fit a block's shared memory")
+        raise ValueError(f"{n_topics:,} topics do not fit a block's shared memory: choose sampler 'esca'")
     n_panels = -(-len(tables.B) // panel_words)
     host_tiles = derived(
         (tokens.word_to_doc_order, doc_ptr),

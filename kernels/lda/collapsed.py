@@ -21,8 +21,9 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
-from corpusmill.kernels import random
-from corpusmill.kernels.jit import kernel, vector_kernel
+
+from .. import random
+from ..jit import kernel, vector_kernel
 
 #: Number of consecutive weights that `draw_index` sums in one step, and skips if the random number lies beyond them.
 #: Arrays of weights are padded to a multiple of it.

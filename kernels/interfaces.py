@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk
     from .count_rows import CountRows
+    from .lda.collapsed import CountTables
+    from .lda.collapsed import Tokens as LdaTokens
     from .lda.counts import WordCounts
     from .lda.model import ModelBlock
     from .nmf.hals import Scratch, SparseForm, UpdateRule
@@ -62,6 +64,21 @@ class EscaKernels(Protocol):
 
     def merge_many(self, tables: Sequence["WordCounts"], n_topics: int) -> "WordCounts":
         """Add tables of the same words."""
+
+
+class MiniBatchKernels(Protocol):
+    """``lda.collapsed``: topics of tokens by mini-batches of documents."""
+
+    def minibatch(
+        self,
+        tokens: "LdaTokens",
+        tables: "CountTables",
+        z: np.ndarray,
+        key: np.uint64,
+        doc_ptr: np.ndarray,
+        documents: int,
+    ) -> None:
+        """Draw ``z`` (T,) uint16 in place."""
 
 
 class HalsKernels(Protocol):

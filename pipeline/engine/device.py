@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         EscaKernels,
         FactorSums,
         HalsKernels,
+        MiniBatchKernels,
         PackingKernels,
         RandomIndexingKernels,
         SkipGramKernels,
@@ -47,6 +48,8 @@ def resolve_device(device: str, has_kernels: bool, what: str) -> str:
 
 @overload
 def kernels(module: Literal["count_rows"], device: str) -> "PackingKernels": ...
+@overload
+def kernels(module: Literal["lda.collapsed"], device: str) -> "MiniBatchKernels": ...
 @overload
 def kernels(module: Literal["lda.esca"], device: str) -> "EscaKernels": ...
 @overload

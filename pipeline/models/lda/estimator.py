@@ -73,7 +73,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     n_blocks : int, default=1
         Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
         if the model does not fit into the memory of a worker. The result is the same for any number.
-    sampler : {"esca", "gibbs", "warp", "auto"}, default="esca"
+    sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"}, default="esca"
         Algorithm that draws the topics:
 
         - "esca": the time per epoch grows with the number of topics in a document. For up to a few hundred topics.
@@ -83,9 +83,13 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         - "warp": WarpLDA. The time per epoch does not depend on the number of topics. For a first look at thousands.
         - "auto": "warp" while the likelihood rises fast, then "esca". For a thousand topics or more. The likelihood is
           measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
+        - "cgs", "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change
+          after each token, or after each 256 documents.
+        - "reference", "uncollapsed": sequential collapsed Gibbs sampling, and Gibbs sampling that draws all
+          distributions. For comparison on small corpora.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" has kernels for CUDA,
-        which draw the same topics, bit for bit.
+        Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" and "minibatch" have
+        kernels for CUDA, which draw the same topics, bit for bit.
     learn_priors : {"auto", "none", "symmetric", "asymmetric"}, default="auto"
         Whether alpha and beta are re-estimated by maximum likelihood during training, starting from the values above.
         "symmetric" learns one alpha, "asymmetric" one per topic; beta is one number. "auto" is "asymmetric" for a new
@@ -151,7 +155,8 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     - J. Chen et al., "WarpLDA: a Cache Efficient O(1) Algorithm for Latent Dirichlet Allocation", VLDB 2016: "warp",
       sections 4 and 5.
     - G. E. Moon, "Parallel Algorithms for Machine Learning", dissertation, The Ohio State University, 2019, chapter 2:
-      the log-likelihood per token of training documents (equation 2.4).
+      "reference" (algorithm 1), "uncollapsed" (algorithm 2, equation 2.2), "cgs" (algorithm 3), "minibatch"
+      (algorithms 4 to 7), and the log-likelihood per token of training documents (equation 2.4).
     - T. P. Minka, "Estimating a Dirichlet distribution", 2000, equation 55: ``learn_priors``.
     - H. M. Wallach et al., "Evaluation Methods for Topic Models", ICML 2009, algorithm 3:
       ``score(method="left-to-right")``.

@@ -1,6 +1,7 @@
 """Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and WarpLDA followed by ESCA.
 
-The counts of the sampler in `gibbs` change with every token.
+The counts of the sampler in `gibbs` change with every token. The samplers in `dense_gibbs` have dense counts; they are
+slower and serve for comparison.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
+from .dense_gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
 from .gibbs import WordOrderGibbs
 
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
@@ -153,4 +155,8 @@ SAMPLERS: dict[str, type[LdaAlgorithm]] = {
     "gibbs": WordOrderGibbs,
     "warp": Warp,
     "auto": Auto,
+    "cgs": DiagonalGibbs,
+    "minibatch": MinibatchGibbs,
+    "reference": SequentialGibbs,
+    "uncollapsed": Uncollapsed,
 }

@@ -1,0 +1,147 @@
+"""Gibbs samplers of LDA with dense counts, after Moon's dissertation (2019), chapter 2. They serve for comparison.
+
+Chunks are sampled in parallel: the changes of other chunks arrive with the next epoch, as in AD-LDA.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import ChunkInfo, Corpus
+from ....kernels import random
+from ....kernels.lda import collapsed, uncollapsed
+from ...engine.algorithm import Address, MemoryEstimate, ModelView
+from ...engine.device import kernels
+from ..base.sparse_rows import row_of_each_entry
+from .algorithm import LdaAlgorithm
+from .word_topics import gather_rows
+
+#: Takes the place of the chunk in the address of the draws of φ, which are the same for all chunks.
+_ALL_CHUNKS = -1
+
+
+class DenseCounts(NamedTuple):
+    """A chunk as the kernels of this module take it."""
+
+    tokens: collapsed.Tokens
+    tables: collapsed.CountTables  # the kernels update them
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseSampler(LdaAlgorithm):
+    """Base class of the samplers that hold the counts of a chunk as dense tables."""
+
+    unread: ClassVar[tuple[str, ...]] = ()
+    kernel_module: ClassVar[str] = "lda.collapsed"
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Add dense counts of the chunk's documents and words, and all blocks of B, to the estimate."""
+        sparse = super().memory(data, chunk)
+        return replace(
+            sparse,
+            model=sparse.model * self.n_blocks,
+            scratch=sparse.scratch + 16 * chunk.tokens + 4 * self.n_topics * self.dense_rows(chunk),
+        )
+
+    def dense_rows(self, chunk: ChunkInfo) -> int:
+        """Return an upper bound of the number of rows in A and B together."""
+        return chunk.documents + min(chunk.segments, self.n_words)
+
+    def dense_counts(self, model: ModelView, chunk: Chunk, z: np.ndarray, words: np.ndarray) -> DenseCounts:
+        """Return the counts of a chunk. Row i of B belongs to the word ``words[i]``; words ascend."""
+        rows = gather_rows(words, self.stored_blocks(model))
+        B = np.zeros((len(words), self.n_topics), np.int32)
+        B[row_of_each_entry(rows["row_ptr"]), rows["topics"]] = rows["counts"]
+        # Dense rows exist only for the words of the chunk, so tokens refer to rows instead of ids.
+        row_of_token = np.searchsorted(words, chunk.words).astype(np.uint32)
+        tokens = collapsed.Tokens(chunk.docs, row_of_token[chunk.word_to_doc_order], chunk.word_to_doc_order)
+        beta = float(model.shared["beta"])
+        tables = collapsed.CountTables(
+            A=collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics),
+            B=B,
+            N=model.shared["totals"].astype(np.int32),
+            alpha=np.array(model.shared["alpha"]),
+            beta=beta,
+            mass=self.n_words * beta,
+        )
+        return DenseCounts(tokens, tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialGibbs(DenseSampler):
+    """Collapsed Gibbs sampling, token by token in document order (Moon 2019, algorithm 1)."""
+
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+        """Draw each topic given all current topics of the chunk."""
+        z = z.copy()
+        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
+        collapsed.sequential(counts.tokens, counts.tables, z, random.key(*address))
+        return z
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagonalGibbs(DenseSampler):
+    """Collapsed Gibbs sampling in tiles of documents and words (Moon 2019, algorithm 3).
+
+    The tiles of a diagonal share no document and no word, so they can be sampled in parallel.
+    """
+
+    tiles: int = 8  # groups of documents, and blocks of words, in a chunk
+
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+        """Draw each topic given the current topics of its tile, diagonal by diagonal."""
+        z = z.copy()
+        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
+        # One thread is enough, because other chunks run in parallel. The result is the same for any number of threads.
+        with ThreadPoolExecutor(1) as pool:
+            collapsed.diagonals(counts.tokens, counts.tables, z, random.key(*address), self.tiles, pool)
+        return z
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinibatchGibbs(DenseSampler):
+    """Collapsed Gibbs sampling with counts that change after each mini-batch (Moon 2019, algorithms 4 to 7)."""
+
+    has_cuda_kernels: ClassVar[bool] = True
+
+    documents: int = 256  # in a mini-batch
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Add the tables on the device to the estimate."""
+        estimate = super().memory(data, chunk)
+        rows = self.dense_rows(chunk) + self.documents
+        return replace(estimate, device=estimate.device + 24 * chunk.tokens + 4 * self.n_topics * rows)
+
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+        """Draw each topic given the topics after the last mini-batch."""
+        z = z.copy()
+        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
+        kernel = kernels("lda.collapsed", self.device).minibatch
+        kernel(counts.tokens, counts.tables, z, random.key(*address), chunk.doc_ptr, self.documents)
+        return z
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncollapsed(DenseSampler):
+    """Gibbs sampling that also draws θ and φ (Moon 2019, algorithm 2 and equation 2.2).
+
+    φ is the same for all chunks. So this sampler is exact for any number of chunks, but it mixes slowly.
+    """
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Add the counts of all words, and a gamma variate for each entry of θ and φ, to the estimate."""
+        estimate = super().memory(data, chunk)
+        variates = self.n_topics * (chunk.documents + self.n_words)
+        return replace(estimate, scratch=estimate.scratch + 24 * variates)
+
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+        """Draw θ of the chunk's documents and φ, then each topic given both."""
+        new_z = np.empty_like(z)
+        counts = self.dense_counts(model, chunk, z, np.arange(self.n_words))
+        shared_address = address._replace(chunk=_ALL_CHUNKS)
+        keys = (random.key(*address), random.key(*shared_address))
+        uncollapsed.sample(counts.tokens, counts.tables, keys, new_z)
+        return new_z

@@ -4,6 +4,7 @@ import warnings
 
 from ....io.stores.corpus import Corpus
 from ...engine.data import TrainingData
+from ...formatting import pluralize
 
 
 class TrainingWarning(UserWarning):
@@ -15,8 +16,8 @@ def warn_of_components(n_components: int, data: TrainingData) -> None:
     fewest = min(data.n_documents, data.n_words)
     if n_components > fewest:
         warnings.warn(
-            f"n_components is {n_components:,}, but {data.title} has {data.n_documents:,} documents and "
-            f"{data.n_words:,} words: choose at most {fewest:,}, since more cannot differ",
+            f"n_components is {n_components:,}, but {data.title} has {pluralize(data.n_documents, 'document')} and "
+            f"{pluralize(data.n_words, 'word')}: choose at most {fewest:,}, since more cannot differ",
             TrainingWarning,
             stacklevel=5,  # the caller of `fit`
         )

@@ -53,6 +53,8 @@ LEASE_SECONDS = 0.1
 REPORT_SECONDS = 1.0
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
+#: Seconds that a paused worker waits at most. If all workers are paused, the client ends the run before.
+PAUSED_SECONDS = 90.0
 
 
 class FreeStrandedTasks(SchedulerPlugin):
@@ -349,9 +351,11 @@ class Exchange(WorkerPlugin):
     def take(self, phase: SweepPhase, pool: str) -> ShardLease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait.
 
-        The wait ends when the other workers have taken all shards.
+        The wait ends when the other workers have taken all shards. If they have ended and left some, this worker sweeps
+        them after PAUSED_SECONDS.
         """
-        while self.worker.status is Status.paused:
+        until = time.monotonic() + PAUSED_SECONDS
+        while self.worker.status is Status.paused and time.monotonic() < until:
             if self._take(pool, 0, 0) is None:
                 return None
             time.sleep(LOOK_AGAIN_SECONDS)

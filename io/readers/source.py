@@ -165,7 +165,11 @@ def _matches(source: str) -> list[_Found]:
     filesystem, path = filesystem_of(source)
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
-        found = _followed(filesystem, filesystem.glob(path, detail=True))
+        listing = filesystem.glob(path, detail=True)
+        # As in a shell, a pattern must begin with a dot to match names that do.
+        if not PurePosixPath(path).name.startswith("."):
+            listing = {match: info for match, info in listing.items() if not PurePosixPath(match).name.startswith(".")}
+        found = _followed(filesystem, listing)
         infos = {match: info for match, info in found.items() if info["type"] == "file"}
     elif filesystem.isdir(path):
         below = filesystem.find(path, detail=True)

@@ -194,6 +194,15 @@ def test_links_to_files_are_read_with_the_times_of_the_files(tmp_path, pattern):
         find_files(folder / pattern)
 
 
+def test_a_pattern_leaves_out_hidden_names_unless_it_begins_with_a_dot(tmp_path):
+    write_lines(tmp_path / "a.txt", "boat")
+    write_lines(tmp_path / ".b.txt", "sea")
+    # Emacs locks a file that is being edited with a link that leads nowhere.
+    (tmp_path / ".#a.txt").symlink_to("me@host.123:1")
+    assert [file.name for file in find_files(tmp_path / "*.txt")] == ["a.txt"]
+    assert [file.name for file in find_files(tmp_path / ".b*")] == [".b.txt"]
+
+
 def test_a_link_to_a_folder_is_refused_in_a_folder(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path)
     with pytest.raises(DataError, match=r"loop: links to folders are not followed; remove the link, and name"):

@@ -160,10 +160,11 @@ class TrainingPage(SchedulerPlugin):
         for message in msg["events"]:
             event = event_from_message(message)
             if isinstance(event, RunStarted):
+                # The scheduler may not have noticed yet that an earlier client of the same run was killed.
                 self.runs = {
                     other: status
                     for other, status in self.runs.items()
-                    if other != client and status.state == "running"
+                    if other != client and status.run != event.run and status.state == "running"
                 }
                 self.runs[client] = RunStatus()
             if event is not None and client in self.runs:

@@ -193,6 +193,19 @@ def test_two_runs_at_the_same_time_are_told_apart(client):
     assert sum(line.startswith("# TYPE corpusmill_epoch ") for line in gauges) == 1
 
 
+def test_a_run_that_another_client_resumes_is_there_once(client):
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        first, second = publish(client), publish(other)
+        first(RunStarted("runs/resumed", "lda", 0, 7, 3, 900, {}))
+        client.sync(first.finish)
+        second(RunStarted("runs/resumed", "lda", 5, 7, 3, 900, {}))
+        other.sync(second.finish)
+        found = json.loads(fetch(client, "training.json?run=runs/resumed"))
+        gauges = fetch(client, "metrics")
+    assert found["epoch"] == 5
+    assert gauges.count('corpusmill_epoch{algorithm="lda",run="runs/resumed"}') == 1
+
+
 def test_a_client_that_leaves_in_mid_run_leaves_a_stopped_run(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
         send = publish(other)

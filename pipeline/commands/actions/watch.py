@@ -4,6 +4,7 @@ import base64
 import contextlib
 import http.client
 import json
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -102,29 +103,38 @@ def _run_of(url: str) -> str:
 
 
 def _read_dashboard(url: str) -> RunStatus:
-    parts = urllib.parse.urlsplit(url)
-    user, _, host = parts.netloc.rpartition("@")
-    # Users copy the address of whichever page they see. A proxy may want the query.
-    root = parts.path.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
-    address = parts._replace(netloc=host, path=f"{root}/training.json", fragment="").geturl()
+    # Errors show the URL, so it must not have the password.
+    user, shown = _split_user(url)
     headers = {}
     if user:
         name_and_password = base64.b64encode(urllib.parse.unquote(user).encode()).decode()
         headers["Authorization"] = f"Basic {name_and_password}"
     try:
+        parts = urllib.parse.urlsplit(shown)
+        # Users copy the address of whichever page they see. A proxy may want the query.
+        root = parts.path.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
+        address = parts._replace(path=f"{root}/training.json", fragment="").geturl()
         request = urllib.request.Request(address, headers=headers)
         with urllib.request.urlopen(request, timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
             found = json.load(response)
         return RunStatus.from_json(found)
     except urllib.error.HTTPError as error:
         reason = f"it answers {error.code} {error.reason}"
-    except (ValueError, KeyError, TypeError):
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
         reason = "its answer is not the state of a run"
-    except http.client.HTTPException:
+    except http.client.BadStatusLine:
         reason = "no web server answers; the port of the scheduler is another one than that of its dashboard"
-    except OSError as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = f"{getattr(error, 'reason', error)}; check the address, and whether the run still goes on"
-    raise DataError(f"{parts._replace(netloc=host).geturl()}: no dashboard of a run can be read here: {reason}")
+    raise DataError(f"{shown}: no dashboard of a run can be read here: {reason}")
+
+
+def _split_user(url: str) -> tuple[str, str]:
+    """Return the user of an address, maybe with a password, and the address without them."""
+    scheme, _, rest = url.partition("://")
+    place = re.split("[/?#]", rest, maxsplit=1)[0]
+    user, at, _ = place.rpartition("@")
+    return user, f"{scheme}://{rest.removeprefix(user + at)}"
 
 
 def _is_complete(run: RunStore, status: RunStatus) -> bool:

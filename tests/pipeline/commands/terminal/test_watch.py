@@ -286,6 +286,17 @@ def test_the_port_of_a_scheduler_is_told_from_that_of_its_dashboard(served):
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("[bad", "Invalid IPv6 URL"), ("host:abc/", "nonnumeric port: 'abc'"), ("a b/", "URL can't contain control char")],
+)
+def test_an_address_that_is_no_url_is_named_without_its_password(place, reason):
+    message = f"http://{place}: no dashboard of a run can be read here: {reason}"
+    with pytest.raises(DataError, match=f"^{re.escape(message)}.*; check the address") as error:
+        Watcher(f"http://me:secret@{place}").look()
+    assert "secret" not in str(error.value)
+
+
 def test_a_line_describes_the_state_of_a_run():
     rows = [{"epoch": 3, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
     status = RunStatus("runs/a", "lda", 3, 13, 0.0, 9, "running", [], rows)

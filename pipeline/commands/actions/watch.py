@@ -35,13 +35,14 @@ class Watcher:
 
     def __init__(self, url: str):
         self.url = url
+        self._is_dashboard = url.startswith(("http://", "https://"))
         self._description: list[WordGroup] = []
         self._described_epoch = 0
         self._next_description = 0.0
 
     def look(self) -> RunStatus:
         """Return the current state; raise DataError or OSError if there is no run."""
-        if self.url.startswith(("http://", "https://")):
+        if self._is_dashboard:
             return _read_dashboard(self.url)
         run = RunStore(_run_of(self.url))
         meta = run.meta
@@ -64,13 +65,20 @@ class Watcher:
         return status
 
     def follow(self) -> Iterator[RunStatus]:
-        """Yield the state every second, until the run ends. The last state is that at the end."""
-        while True:
-            status = self.look()
-            yield status
-            if status.state not in ("running", "waiting"):
-                return
+        """Yield the state every second, until the run ends or is deleted."""
+        status = self.look()
+        yield status
+        while status.state in ("running", "waiting"):
             time.sleep(PAUSE_SECONDS)
+            try:
+                status = self.look()
+            except (DataError, FileNotFoundError):
+                # A call of retrain deletes the run that it has trained, maybe just now.
+                time.sleep(PAUSE_SECONDS)
+                if self._is_dashboard or Store(status.run).exists("run.json"):
+                    raise
+                return
+            yield status
 
     def _describe(self, run: RunStore, epoch: int) -> list[WordGroup]:
         """Return words of the model of the last epoch, or those of an earlier one if reading it would take long."""

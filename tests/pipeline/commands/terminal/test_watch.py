@@ -239,14 +239,15 @@ def test_watching_something_else_than_a_run_fails():
 def test_the_folder_of_a_retrained_model_shows_the_run_of_the_night(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_first_days()
-    seen = []
+    seen, followed = [], Watcher("models").follow()
 
     def look(event):
         if isinstance(event, EpochFinished):
-            seen.append(Watcher("models").look())
+            seen.append(next(followed))
 
     retrain(configuration("lda"), listeners=Listeners(train=[look]))
     assert [(status.state, status.epoch) for status in seen] == [("running", 1), ("running", 2), ("running", 3)]
+    assert not list(followed), "the run was deleted between two looks"
     with pytest.raises(DataError, match=r"^models: no call of retrain trains now; `corpusmill versions models` lists"):
         Watcher("models").look()
 

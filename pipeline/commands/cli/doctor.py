@@ -39,7 +39,10 @@ def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_s
     start = time.monotonic()
     findings: list[Finding] = []
     with_cluster = bool(configs or settings)
-    session = open_session(load_config(configs, settings), as_json) if with_cluster else nullcontext()
+    # A check of its own compares the versions.
+    session = (
+        open_session(load_config(configs, settings), as_json, compare_versions=False) if with_cluster else nullcontext()
+    )
     with session as opened:
         client = opened.client if opened is not None else None
         for finding in examine(store, client, not no_self_test):

@@ -46,8 +46,11 @@ def load_config(
 
 
 @contextmanager
-def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
-    """Start or connect to the configured cluster, and show progress unless the output is JSON."""
+def open_session(config: "Config", as_json: bool, compare_versions: bool = True) -> Iterator[Session]:
+    """Start or connect to the configured cluster, and show progress unless the output is JSON.
+
+    ``compare_versions`` warns of workers that have other versions of the libraries.
+    """
     from ...engine.cluster.open import await_worker, open_cluster
     from ...views.progress import display
     from ..actions.doctor.software import differences_on_cluster
@@ -61,8 +64,8 @@ def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:
             await_worker(client, _report_cluster)
-            differences = "" if starts_workers_here else differences_on_cluster(client)
-            if differences:
+            # Workers that start here have the libraries of this process.
+            if compare_versions and not starts_workers_here and (differences := differences_on_cluster(client)):
                 _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
         session = Session(client, stack.enter_context(display(quiet=as_json)))
         # Dask's own pages need Bokeh. The live page does not.

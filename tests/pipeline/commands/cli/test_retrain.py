@@ -45,8 +45,14 @@ def test_workers_with_another_version_are_named(tmp_path, monkeypatch, capsys):
     with shell_cluster(tmp_path) as (_, file):
         write_configuration("lda", cluster={"kind": "scheduler-file", "scheduler_file": str(file)})
         assert call("retrain", "my.yaml") == 0
-    message = r"cluster: corpusmill is \S+ here and 0\.0\.9 on \S+ and 1 more: results may differ, so install the same"
-    assert re.search(message, capsys.readouterr().err)
+        retrained = capsys.readouterr()
+        settings = ("--set", "cluster.kind=scheduler-file", "--set", f"cluster.scheduler_file={file}")
+        assert call("doctor", "--no-self-test", *settings) == 1
+        checked = capsys.readouterr()
+    message = r"corpusmill is \S+ here and 0\.0\.9 on \S+ and 1 more: "
+    assert re.search(f"cluster: {message}results may differ, so install the same", retrained.err)
+    # It is a finding of its own there.
+    assert len(re.findall(message, checked.out + checked.err)) == 1
 
 
 def test_retrain_versions_diff_topics_and_rollback_work_together(capsys):

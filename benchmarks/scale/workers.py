@@ -59,13 +59,13 @@ def main(
     target: Path | None,
     quick: bool,
 ) -> None:
-    """Print the median seconds of an epoch of Wikipedia on one worker and on several, each of one thread."""
+    """Print the seconds of a typical epoch of Wikipedia on one worker and on several, each of one thread."""
     if quick:
         tokens, chunk_tokens, epochs, rounds = 100_000, 50_000, 4, 1
     session = Session(data, quick)
     corpora: dict[bool, Corpus] = {}
     figures: dict[str, dict[str, list[Epoch]]] = {}
-    print_row("model", "one worker", f"{n_workers} workers", "times as fast", "the limit", "by CPU time", "the limit")
+    print_row("model", "one worker", f"{n_workers} workers", "times as fast", "limit", "by CPU time", "limit by CPU")
     for name in models:
         of_text = name in OF_TEXT
         if of_text not in corpora:

@@ -160,7 +160,7 @@ def _sweep(
 
             drawn = choose((a + alpha) * phi, random.uniform(key, i))
             new = index_of(drawn)
-            # Rounding at the end of the distribution can point into the padding: the topic stays then.
+            # Rounding at the end of a lane can point into the padding: the topic stays then.
             if new >= K:
                 new, drawn = old, own
 

@@ -181,7 +181,7 @@ def choose(typingctx: TypingContext, weights: Row, u: types.Float) -> Lowering:
     """Return the mask of one entry, chosen with a probability in proportion to its weight, by 0 <= ``u`` < 1.
 
     The weights are float32 and not negative. The intervals are in the order of the lanes: those of lane 0 come first,
-    then those of lane 1, and so on. Rounding may choose the last entry even if it has no weight.
+    then those of lane 1, and so on. Rounding may choose the last entry of a lane even if it has no weight.
     """
     if not isinstance(weights, Row):
         return None

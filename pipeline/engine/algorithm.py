@@ -87,7 +87,8 @@ class SweepResult(NamedTuple):
     """What a sweep of one chunk returns."""
 
     state: Arrays | None  # the chunk's next state; None if the model keeps none
-    deltas: list[Arrays]  # one per block: the sum over the shard's chunks so far, this one included
+    # The sum over the shard's chunks so far, this one included: one per block, at the latest after `finish_shard`.
+    deltas: list[Arrays]
     sums: Arrays  # small statistics, added up over all chunks
 
 

@@ -7,15 +7,15 @@ import math
 PLANNED_SHARE = 0.7
 #: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
 PROCESS_BYTES = 320 << 20
-#: Arrays of at most this size reuse the memory of others. glibc allows no more.
-REUSED_BYTES = 32 << 20
-#: Bytes of free memory at the end of the heap that a process keeps.
-KEPT_BYTES = 64 << 20
+#: The memory of arrays of at most this size is kept. glibc allows no more.
+KEPT_ARRAY_BYTES = 32 << 20
 
 _MIB = 1 << 20
 #: The numbers of glibc's options.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
+#: The C library of this process.
+_LIBRARY = ctypes.CDLL(None)
 
 
 def usable_bytes(limit: int, held_share: float = 0.0) -> int:
@@ -35,14 +35,20 @@ def limit_for(usable: int, held_share: float = 0.0) -> str:
     return f"{limit}MiB"
 
 
-def keep_freed_memory() -> None:
-    """Let this process keep the memory of freed arrays for the next ones, if its C library is glibc.
+def keep_freed_memory() -> bool:
+    """Let this process keep the memory of freed arrays for the next ones. Return whether its C library can: glibc can.
 
     Dask starts workers with a setting that returns all memory to the system at once. The system then provides new pages
-    for each array, which takes up to a quarter of an epoch. Large arrays are still returned at once, so that the memory
-    limit sees what is really in use.
+    for each array, which takes up to a quarter of an epoch. Larger arrays are still returned at once.
     """
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        set_option(_M_MMAP_THRESHOLD, REUSED_BYTES)
-        set_option(_M_TRIM_THRESHOLD, KEPT_BYTES)
+    set_option = getattr(_LIBRARY, "mallopt", None)
+    if set_option is None:
+        return False
+    set_option(_M_MMAP_THRESHOLD, KEPT_ARRAY_BYTES)
+    set_option(_M_TRIM_THRESHOLD, 2 * KEPT_ARRAY_BYTES)
+    return True
+
+
+def return_freed_memory() -> None:
+    """Return all memory that this process has kept to the system."""
+    _LIBRARY.malloc_trim(0)

@@ -83,7 +83,8 @@ class WordOrderGibbs(LdaAlgorithm):
 
     def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
         """Return the counts of the new topics only."""
-        if few_topics.ShardCounts._fields == tuple(deltas[0]):
+        # The first epoch draws topics as all samplers do, and has the usual tables.
+        if "known" in deltas[0]:
             counts = few_topics.ShardCounts(**deltas[0])
             return [few_topics.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
         return super().finish_shard([_table(delta, "") for delta in deltas])

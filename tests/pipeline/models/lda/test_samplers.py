@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
+from corpusmill.kernels.lda.few_topics import MOST_TOPICS
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask
@@ -66,6 +67,16 @@ def test_workers_and_blocks_do_not_change_the_result(corpus, workers, sampler):
     here = fitted(corpus, sampler).components_
     np.testing.assert_array_equal(fitted(corpus, sampler, workers).components_, here)
     np.testing.assert_array_equal(fitted(corpus, sampler, n_blocks=3).components_, here)
+
+
+def test_gibbs_with_more_topics_than_fit_into_registers_counts_each_token_on_any_worker(corpus, workers):
+    options = {"sampler": "gibbs", "max_iter": 4, "random_state": 3}
+    n_topics = MOST_TOPICS + 6
+    here = LDA(n_topics, **options).fit(corpus).components_
+    frequency = corpus.vocabulary["term_frequency"].to_numpy()
+    np.testing.assert_array_equal((here - 0.01).sum(axis=0).round(), frequency)
+    np.testing.assert_array_equal(LDA(n_topics, **options).fit(corpus, client=workers).components_, here)
+    np.testing.assert_array_equal(LDA(n_topics, n_blocks=3, **options).fit(corpus).components_, here)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3])

@@ -61,6 +61,39 @@ def test_the_command_of_a_record_is_the_one_that_is_measured(path):
     assert find_spec(shlex.split(benchmark.arguments)[0]) is not None
 
 
+#: The rows of the table in README.md: a record, and its ratios in the row.
+ROWS = {
+    "LDA with 1,000 topics": ("lda-race", [("Wikipedia, 1000 topics, esca", "tomotopy")]),
+    "LDA with 100 topics": ("lda-race", [("Wikipedia, 100 topics, esca", "tomotopy")]),
+    "LDA of 300 single cells": ("cells", [("10 topics, gibbs", "tomotopy"), ("20 topics, gibbs", "tomotopy")]),
+    "NMF with 20 and 80 components": (
+        "nmf",
+        [("20news-tfidf, 20 components", "scikit-learn"), ("20news-tfidf, 80 components", "scikit-learn")],
+    ),
+    "Word2Vec": ("word2vec", [("window 5, strata", "gensim")]),
+    "random walks of Node2Vec": (
+        "node2vec",
+        [("blogcatalog, p = 0.25, q = 0.25", "fastnode2vec"), ("ppi, p = 0.5, q = 2.0", "fastnode2vec")],
+    ),
+    "text to a corpus on disk": (
+        "ingest",
+        [("wiki8: JSONL to a corpus on disk", "CountVectorizer.fit_transform, in memory")],
+    ),
+}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+@pytest.mark.parametrize("title", ROWS)
+def test_the_first_page_has_recorded_ratios(page, title):
+    lines = (FOLDER.parents[2] / page).read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith(f"| {title}"))
+    name, ratios = ROWS[title]
+    recorded = json.loads((FOLDER / f"{name}.json").read_text())["ratios"]
+    found = [f"{recorded[case][system]:.1f}" for case, system in ratios]
+    separator = " to " if "to 4" in row else ", "
+    assert row.endswith(f"| {separator.join(found)} |")
+
+
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_the_page_of_benchmarks_has_the_recorded_ratios_and_their_command(path):
     page = (FOLDER.parents[2] / "benchmarks" / "README.md").read_text()

@@ -57,8 +57,6 @@ LOOK_AGAIN_SECONDS = 1.0
 #: Seconds between two looks at a worker's memory, and the looks without a task after which freed memory is returned.
 CHECK_MEMORY_SECONDS = 0.5
 IDLE_CHECKS = 4
-#: Seconds that a paused worker waits at most. If all workers are paused, the client ends the run before.
-PAUSED_SECONDS = 90.0
 
 
 class FreeStrandedTasks(SchedulerPlugin):
@@ -93,6 +91,7 @@ class Leases(SchedulerPlugin):
         scheduler.handlers["corpusmill_take"] = self.take
         scheduler.handlers["corpusmill_begin"] = self.begin
         scheduler.handlers["corpusmill_is_open"] = self.is_open
+        scheduler.handlers["corpusmill_others_have_ended"] = self.others_have_ended
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
@@ -120,6 +119,13 @@ class Leases(SchedulerPlugin):
     def is_open(self, pool: str) -> bool:
         """Return whether a pool is open."""
         return pool in self.pools
+
+    def others_have_ended(self, address: str) -> bool:
+        """Return whether there are other workers that are not paused, and none of them sweeps."""
+        workers = self.scheduler.workers.values()
+        others = [worker for worker in workers if worker.address != address and worker.status is Status.running]
+        tasks = [task for worker in others for task in worker.processing]
+        return bool(others) and not any(str(task.key).startswith(SWEEP_PREFIX) for task in tasks)
 
     def taken(self, client: str) -> list[int]:
         """Return the numbers of the shards of a client's run that workers have taken."""
@@ -370,18 +376,24 @@ class Exchange(WorkerPlugin):
     def take(self, phase: SweepPhase, pool: str) -> ShardLease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait.
 
-        The wait ends when the other workers have taken all shards. If they have ended and left some, this worker sweeps
-        them after PAUSED_SECONDS.
+        The wait ends when the other workers have taken all shards, or have ended and left some. If all workers are
+        paused, the client ends the run.
         """
-        until = time.monotonic() + PAUSED_SECONDS
-        while self.worker.status is Status.paused and time.monotonic() < until:
+        while self.worker.status is Status.paused:
             if self._take(pool, 0, 0) is None:
                 return None
+            if self._others_have_ended():
+                break
             time.sleep(LOOK_AGAIN_SECONDS)
         threads = self.worker.state.nthreads
         seconds = shard_seconds(phase)
         least = int(threads * LEASE_SECONDS / seconds) if seconds else 0
         return self._take(pool, threads, least)
+
+    def _others_have_ended(self) -> bool:
+        ask = self.worker.scheduler.corpusmill_others_have_ended
+        found: bool = sync(self.worker.loop, ask, address=self.worker.address)
+        return found
 
     def _take(self, pool: str, threads: int, least: int) -> ShardLease | None:
         take = self.worker.scheduler.corpusmill_take

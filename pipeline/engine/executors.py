@@ -227,7 +227,8 @@ class OnDask(Executor):
 
     def __init__(self, client: "Client"):
         from .cluster.columns import ColumnExchange
-        from .cluster.plugins import Exchange, FreeStrandedTasks, KeepMemory, Leases
+        from .cluster.keep_memory import KeepMemory
+        from .cluster.plugins import Exchange, FreeStrandedTasks, Leases
 
         self.client = client
         self._watch = ClusterWatch(client)

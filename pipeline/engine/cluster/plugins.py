@@ -12,12 +12,10 @@ from distributed import Scheduler, Status, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
-from tornado.ioloop import PeriodicCallback
 
 from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from ....kernels.cuda.residents import RESIDENT_SHARE
 from ..device import has_device_space, received, sendable, sends_device_memory
-from ..memory import PLANNED_SHARE, keep_freed_memory, return_freed_memory
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
     Contribution,
@@ -54,9 +52,6 @@ LEASE_SECONDS = 0.1
 REPORT_SECONDS = 1.0
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
-#: Seconds between two looks at a worker's memory, and the looks without a task after which freed memory is returned.
-CHECK_MEMORY_SECONDS = 0.5
-IDLE_CHECKS = 4
 
 
 class FreeStrandedTasks(SchedulerPlugin):
@@ -228,32 +223,6 @@ def n_left(name: str, dask_scheduler: Scheduler) -> int:
 
 def _leases(scheduler: Scheduler) -> Leases:
     return cast(Leases, scheduler.plugins[Leases.name])
-
-
-class KeepMemory(WorkerPlugin):
-    """Lets a worker process keep the memory of freed arrays for the next ones, while it has tasks and enough memory."""
-
-    name = "corpusmill-keep-memory"
-    idempotent = True
-
-    def setup(self, worker: Worker) -> None:
-        """Set the options of the process, and begin to watch its memory."""
-        # A worker without a nanny may be a thread of the user's own program.
-        if worker.nanny is None or not keep_freed_memory():
-            return
-        self.worker = worker
-        self._idle_checks = 0
-        checking = PeriodicCallback(self._check, 1000 * CHECK_MEMORY_SECONDS)
-        worker.periodic_callbacks[self.name] = checking
-        checking.start()
-
-    async def _check(self) -> None:
-        """Return the memory to the system if the process has more than any plan, or has been without tasks for long."""
-        self._idle_checks = 0 if self.worker.state.executing_count else self._idle_checks + 1
-        limit = self.worker.memory_manager.memory_limit
-        is_full = limit and self.worker.monitor.get_process_memory() > PLANNED_SHARE * limit
-        if is_full or self._idle_checks == IDLE_CHECKS:
-            await asyncio.to_thread(return_freed_memory)
 
 
 class Exchange(WorkerPlugin):

@@ -96,7 +96,7 @@ class Corpusmill:
         return ModelBlock(*table, 0, totals, self.alpha, self.beta, self.n_words)
 
     def phi(self, words=slice(None)) -> np.ndarray:
-        """Return the probabilities of some words, or of all: (K, n) float32."""
+        """Return each topic's probabilities of some words, or of all words: (K, n) float32."""
         model = self.model
         shape = (self.n_words, self.n_topics)
         counts = scipy.sparse.csr_matrix((model.counts, model.topics.astype(np.int32), model.row_ptr), shape)

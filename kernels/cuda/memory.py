@@ -385,7 +385,7 @@ def download_during(array: DeviceArray, cause: str, submit: Callable[[], None]) 
 
 
 def _wait_for(first: Stream, second: Stream) -> None:
-    """Let a stream wait for what another one has been given so far. The host does not wait."""
+    """Let ``second`` wait until ``first`` has done all that it was given so far. The host does not wait."""
     event = new_event()
     event.record(first)
     event.wait(second)

@@ -172,7 +172,7 @@ def swept_topic(phase: SweepPhase) -> str:
 
 
 def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
-    """Open a pool, and close the run's last one. Runs at the scheduler."""
+    """Open a pool of shards, and close the one of the run's last step. Runs at the scheduler."""
     leases = _leases(dask_scheduler)
     for name, last in list(leases.pools.items()):
         if last.run == pool.run:

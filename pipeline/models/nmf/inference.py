@@ -58,7 +58,7 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor) -> np
 
 
 def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor, keys: np.ndarray) -> Arrays:
-    """Estimate the row of H of each document from a random half of its tokens, and score the other half with it.
+    """Score documents: a random half of the tokens of each gives its row of H, which predicts the other half.
 
     ``keys`` (D,) uint64 are the keys of the documents' random draws. Returns the sums ``log_likelihood`` and
     ``tokens``.

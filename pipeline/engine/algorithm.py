@@ -147,12 +147,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Share of a worker's memory for results that wait on the worker for other tasks.
     parallelism_hint : str
         Advice at the end of the warning that a round has fewer tasks than the cluster has threads.
-    waits_to_merge : bool
-        Whether exact deltas wait until there are several for `merge_many`, in about as many bytes as their sum has. By
-        default, two deltas are merged as soon as they are on the same worker.
     merges_on_device : bool
-        Whether `merge`, `apply` and `pack` take deltas whose contents are on the worker's CUDA device. Otherwise the
-        engine brings the deltas of each shard back to the host.
+        Whether `merge_many`, `apply` and `pack` take deltas whose contents are on the worker's CUDA device. Otherwise
+        the engine brings the deltas of each shard back to the host.
     device_chunk_tokens : int
         Tokens of a chunk for whose sweep a CUDA device needs about as long as the host for its launches. Smaller chunks
         leave the device idle most of the time. 0 if the size makes no difference.
@@ -201,7 +198,6 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     default_max_shards: ClassVar[int] = MAX_SHARDS
     held_share: ClassVar[float] = 0.0
     parallelism_hint: ClassVar[str] = "to use more, ingest with a smaller chunk_tokens"
-    waits_to_merge: ClassVar[bool] = False
     merges_on_device: ClassVar[bool] = False
     device_chunk_tokens: ClassVar[int] = 0
     kernel_module: ClassVar[str] = ""
@@ -267,8 +263,17 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Add two deltas of the same block; by default with `add`. Both must stay unchanged."""
         return add(left, right)
 
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add deltas of the same block, with the bits of `merge` from the first to the last, which is the default.
+
+        The engine merges with this method: two deltas at a time, or more if `is_exact`. Override it if adding all of
+        them at once is faster, or for dense deltas, where a new array for each sum takes longer than adding. If they
+        may be overwritten, nobody else needs them, but several blocks may share an array, which must stay as it is.
+        """
+        return reduce(self.merge, deltas)
+
     def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
-        """Return the deltas of a shard in the form that `merge` takes; by default as the last sweep returned them.
+        """Return the deltas of a shard in the form that `merge_many` takes; by default as the last sweep returned them.
 
         Override it if sweeps add to deltas in another form. Afterwards, the engine brings arrays back to the host that
         kernels have left on a CUDA device, unless `merges_on_device`.
@@ -343,40 +348,23 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     # --- faster merging, with the same result ---
 
-    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add two deltas as `merge` does, with the same bits. Both may be overwritten; by default, neither is.
-
-        The engine calls it for the deltas of sweeps, which nobody else needs. Override it for dense deltas: a new array
-        for each sum would take longer than adding. Arrays that several blocks share must not be overwritten.
-        """
-        return self.merge(left, right)
-
     def is_exact(self, step: int) -> bool:
         """Return whether the order of merging a step's deltas makes no difference, as for sums of integers.
 
-        By default False: the engine calls `merge` along a tree of fixed shape, so that rounding is always the same. If
-        True, it calls `merge_many`, which moves fewer bytes.
+        By default False: the engine merges along a tree of fixed shape, so that rounding is always the same. If True,
+        it merges in any order, which moves fewer bytes.
         """
         return False
 
-    def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
-        """Add exact deltas of the same block; by default one after the other with `merge`.
-
-        If adding all of them at once is faster, override it and set ``waits_to_merge``.
-        """
-        return reduce(self.merge, deltas)
-
-    def merge_many_into(self, deltas: Sequence[Arrays]) -> Arrays:
-        """Add exact deltas as `merge_many` does. All may be overwritten; by default, none is. See `merge_into`."""
-        return self.merge_many(deltas)
-
     @property
-    def wait_bytes(self) -> int:
-        """Bytes of exact deltas that may wait for `merge_many` even if none of them is large; by default 0.
+    def wait_bytes(self) -> int | None:
+        """Bytes of exact deltas that may wait to be merged at once, even if none of them is large.
 
-        `memory` has to include them: as many bytes wait, and as many are the result of merging them.
+        Deltas wait until there are this many bytes, and until the others are as large as the largest one. By default
+        None: two deltas are merged as soon as they are on the same worker. `memory` has to include these bytes: as many
+        wait, and as many are the result of merging them.
         """
-        return 0
+        return None
 
     def pack(self, arrays: Arrays) -> Arrays:
         """Return a delta or a block in a smaller form, for the network and for the store; by default unchanged.

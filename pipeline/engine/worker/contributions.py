@@ -10,13 +10,13 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, ParamSpec
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,6 @@ from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
-#: The arguments of a function that merges.
-Given = ParamSpec("Given")
 #: Bytes of one fetch. A task with more blocks than that fetches and updates them in several batches.
 FETCH_BYTES = 32 << 20
 
@@ -72,22 +70,14 @@ class SweepPhase:
     def partial_sums(self, may_overwrite: bool = False) -> PartialSums:
         """Return an empty sum of deltas. ``may_overwrite``: nobody else needs the deltas that are added."""
         algorithm = self.job.algorithm
-        if algorithm.is_exact(self.step):
-            merge_many = _shared(algorithm.merge_many_into if may_overwrite else algorithm.merge_many)
-            waits = algorithm.waits_to_merge
-            return PartialSums(len(self.shards), _shared(algorithm.merge), merge_many, waits, algorithm.wait_bytes)
-        return PartialSums(len(self.shards), _shared(algorithm.merge_into if may_overwrite else algorithm.merge))
 
+        def merge(deltas: Sequence[Arrays]) -> Arrays:
+            total = algorithm.merge_many(deltas, may_overwrite)
+            # Another thread may use the sum.
+            share_deltas([total])
+            return total
 
-def _shared(merge: Callable[Given, Arrays]) -> Callable[Given, Arrays]:
-    """Return ``merge`` followed by `share_deltas`, because another thread may use the sum."""
-
-    def merge_and_share(*args: Given.args, **kwargs: Given.kwargs) -> Arrays:
-        total = merge(*args, **kwargs)
-        share_deltas([total])
-        return total
-
-    return merge_and_share
+        return PartialSums(len(self.shards), merge, algorithm.is_exact(self.step), algorithm.wait_bytes)
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.

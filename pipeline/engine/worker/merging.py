@@ -8,8 +8,8 @@ from ..algorithm import nbytes
 
 #: Consecutive shards of a step, from the first to the last plus one: a node of the merge tree.
 Node = tuple[int, int]
-#: Adds deltas of one block whose order makes no difference.
-MergeMany = Callable[[Sequence[Arrays]], Arrays]
+#: Adds deltas of one block. It may overwrite nothing that others need.
+Merge = Callable[[Sequence[Arrays]], Arrays]
 
 
 class PartialSums:
@@ -19,10 +19,9 @@ class PartialSums:
     whose shape is fixed: the children of a node are its first and its second half. Two sums are merged as soon as both
     children of a node are here.
 
-    If merging is exact, the caller passes ``merge_many``, and any two sums are merged as soon as they are here. With
-    ``waits``, sums wait until the others together are as large as the largest one, and all together have at least
-    ``wait_bytes``. Then they are merged all at once. So the largest sum, which grows with each merge, is read only a
-    few times.
+    If merging is exact, any two sums are merged as soon as they are here. With ``wait_bytes``, sums wait until the
+    others together are as large as the largest one, and all together have at least this number of bytes. Then they are
+    merged all at once. So the largest sum, which grows with each merge, is read only a few times.
 
     Several threads may add sums at the same time.
     """
@@ -30,15 +29,13 @@ class PartialSums:
     def __init__(
         self,
         n_shards: int,
-        merge: Callable[[Arrays, Arrays], Arrays],
-        merge_many: MergeMany | None = None,
-        waits: bool = False,
-        wait_bytes: int = 0,
+        merge: Merge,
+        is_exact: bool = False,
+        wait_bytes: int | None = None,
     ):
         self._root = (0, n_shards)
         self._merge = merge
-        self._merge_many = merge_many
-        self._waits = waits
+        self._is_exact = is_exact
         self._wait_bytes = wait_bytes
         self._lock = threading.Lock()
         self._sums: dict[Node, list[Arrays]] = {}
@@ -46,8 +43,10 @@ class PartialSums:
 
     def add(self, node: Node, deltas: list[Arrays]) -> None:
         """Add the merged deltas of a node's shards, one per block."""
-        if self._merge_many is not None:
-            self._add_exact(deltas, self._merge_many)
+        # A copy, because `_merge_blocks` changes the list.
+        deltas = list(deltas)
+        if self._is_exact:
+            self._add_exact(deltas)
             return
         while True:
             sibling, parent = _relatives(self._root, node)
@@ -57,36 +56,42 @@ class PartialSums:
                     self._sums[node] = deltas
                     return
             # Merging takes long, so other threads may add sums meanwhile.
-            if sibling < node:
-                deltas = [self._merge(a, b) for a, b in zip(other, deltas, strict=True)]
-            else:
-                deltas = [self._merge(a, b) for a, b in zip(deltas, other, strict=True)]
+            deltas = self._merge_blocks([other, deltas] if sibling < node else [deltas, other])
             node = parent
 
-    def _add_exact(self, deltas: list[Arrays], merge_many: MergeMany) -> None:
+    def _add_exact(self, deltas: list[Arrays]) -> None:
         """Add deltas whose order makes no difference."""
         while True:
             with self._lock:
-                # A copy, because `_merge_blocks` changes the list.
-                self._waiting.append(list(deltas))
+                self._waiting.append(deltas)
                 if not self._are_enough():
                     return
                 waiting = self._waiting
                 self._waiting = []
-            deltas = _merge_blocks(waiting, merge_many)
+            deltas = self._merge_blocks(waiting)
 
     def _are_enough(self) -> bool:
         """Return whether the waiting sums are worth a merge."""
-        if not self._waits:
+        if len(self._waiting) < 2 or self._wait_bytes is None:
             return len(self._waiting) > 1
         sizes = [_nbytes(deltas) for deltas in self._waiting]
-        return len(sizes) > 1 and sum(sizes) >= max(2 * max(sizes), self._wait_bytes)
+        return sum(sizes) >= max(2 * max(sizes), self._wait_bytes)
+
+    def _merge_blocks(self, sums: list[list[Arrays]]) -> list[Arrays]:
+        """Merge sums block by block. Each has one delta per block, which is released as soon as it is merged."""
+        merged = []
+        for block in range(len(sums[0])):
+            deltas = [each[block] for each in sums]
+            for each in sums:
+                each[block] = {}
+            merged.append(self._merge(deltas))
+        return merged
 
     def items(self) -> list[tuple[Node, list[Arrays]]]:
         """Return the sums that are left, in the order of their shards."""
         with self._lock:
-            if self._waiting and self._merge_many is not None:
-                self._waiting = [_merge_blocks(self._waiting, self._merge_many)]
+            if self._waiting:
+                self._waiting = [self._merge_blocks(self._waiting)]
                 return [(self._root, self._waiting[0])]
             return sorted(self._sums.items(), key=lambda item: item[0])
 
@@ -101,17 +106,6 @@ def _nbytes(deltas: list[Arrays]) -> int:
     """Return the bytes of a sum, which has one delta per block. Arrays that several deltas share count once."""
     arrays = {str(id(array)): array for delta in deltas for array in delta.values()}
     return nbytes(arrays)
-
-
-def _merge_blocks(sums: list[list[Arrays]], merge_many: MergeMany) -> list[Arrays]:
-    """Merge sums block by block. Each of them has one delta per block, which is released as soon as it is merged."""
-    merged = []
-    for block in range(len(sums[0])):
-        deltas = [each[block] for each in sums]
-        for each in sums:
-            each[block] = {}
-        merged.append(merge_many(deltas))
-    return merged
 
 
 def cut_depth(n_shards: int, cut: int) -> int:

@@ -58,7 +58,6 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     name: ClassVar[str] = "lda"
     # Enough for a thousand threads. Sums of counts are the same for any number of shards.
     default_max_shards: ClassVar[int] = 4096
-    waits_to_merge: ClassVar[bool] = True
     merges_on_device: ClassVar[bool] = True
     device_chunk_tokens: ClassVar[int] = 1 << 22
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
@@ -221,7 +220,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Add counts, exactly."""
         return self.merge_many([left, right])
 
-    def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
         """Add the counts of many chunks, exactly, on a CUDA device if some of them are there."""
         return add_up(deltas, self.n_topics, kernels("lda.esca", self.device).merge_many)
 

@@ -5,8 +5,9 @@ H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is t
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -169,9 +170,9 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
         return H
 
-    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P in place."""
-        return add_products(left, right)
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add P in place if the deltas may be overwritten."""
+        return reduce(add_in_place if may_overwrite else self.merge, deltas)
 
     # --- evaluation ---
 
@@ -203,7 +204,7 @@ def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
     return np.argsort(-weights, kind="stable")[:n]
 
 
-def add_products(left: Arrays, right: Arrays) -> Arrays:
+def add_in_place(left: Arrays, right: Arrays) -> Arrays:
     """Add two deltas, P in place. The deltas of all blocks have the same Q, so its sum is a new array."""
     np.add(left["P"], right["P"], out=left["P"])
     return {"P": left["P"], "Q": left["Q"] + right["Q"]}

@@ -5,7 +5,7 @@ P = AᵀH and Q = HᵀH. They differ in how they solve for the rows.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -25,7 +25,7 @@ from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, Pre
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
 from .extrapolation import extrapolate_step, name_of_start, starting_point
-from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, shard_sums
+from .factorization import FOLD_IN_SWEEPS, Factorization, add_in_place, cut_sums, shard_sums
 from .late_products import add_late, computed, computed_whole, is_late, is_smaller, late
 from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
 
@@ -261,19 +261,24 @@ class Hals(FrobeniusFactorization):
         return computed(arrays)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P and Q, on a CUDA device if they are there. The bits are those of the base class."""
-        if is_late(left) or is_late(right):
-            return add_late(left, right, may_overwrite=False)
-        add_sums = kernels("nmf.sums", self.device).add_sums
-        return {name: add_sums(array, right[name], name) for name, array in left.items()}
+        """Add P and Q."""
+        return self.merge_many([left, right])
 
-    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P in place on the CPU. On a CUDA device, a new array costs nothing."""
-        if is_late(left) or is_late(right):
-            return add_late(left, right, may_overwrite=True)
-        if runs_on_cuda(self.device):
-            return self.merge(left, right)
-        return super().merge_into(left, right)
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add P and Q, on a CUDA device if they are there. The bits are those of the base class.
+
+        On a CUDA device, a new array costs nothing, so P is never overwritten.
+        """
+        add_sums = kernels("nmf.sums", self.device).add_sums
+        total = deltas[0]
+        for delta in deltas[1:]:
+            if is_late(total) or is_late(delta):
+                total = add_late(total, delta, may_overwrite)
+            elif may_overwrite and not runs_on_cuda(self.device):
+                total = add_in_place(total, delta)
+            else:
+                total = {name: add_sums(array, delta[name], name) for name, array in total.items()}
+        return total
 
     def joined_factor(self, model: ModelView, name: str) -> np.ndarray:
         """Return W. On a CUDA device, the copies of its blocks are joined there, so nothing is uploaded again."""

@@ -15,7 +15,7 @@ restarts that left early are computed again, so their factors then differ from t
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from ....kernels.nmf import hals as nmf
 from ....kernels.simd.aligned import join_rows
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
-from .factorization import add_products, cut_sums, shard_sums
+from .factorization import add_in_place, cut_sums, shard_sums
 from .frobenius import Hals
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
@@ -279,9 +279,9 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
         return found
 
-    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P in place."""
-        return add_products(left, right)
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add P in place if the deltas may be overwritten."""
+        return reduce(add_in_place if may_overwrite else self.merge, deltas)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W of all active restarts."""

@@ -48,8 +48,6 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     setting_names: ClassVar[Mapping[str, str]] = MappingProxyType({"dimension": "vector_size", "radius": "window"})
     keeps_state: ClassVar[bool] = False
     device_chunk_tokens: ClassVar[int] = 1 << 19
-    # A sum of many chunks is much larger than the delta of one, and would be read for each of them.
-    waits_to_merge: ClassVar[bool] = True
     merges_on_device: ClassVar[bool] = True
 
     dimension: int  # D
@@ -226,15 +224,16 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add the rows of words, integers exactly. Raises DataError if a sum exceeds 32 bits."""
-        return merge_deltas([left, right], self._sum_at)
+        return self.merge_many([left, right])
 
-    def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
-        """Add deltas of the first epoch at once, each row of the sum in one pass."""
-        return merge_deltas(deltas, self._sum_at)
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add each row of the sum in one pass. If possible, add to the largest of the deltas, which has all rows."""
+        return merge_deltas(deltas, self._sum_at, may_overwrite)
 
-    def merge_many_into(self, deltas: Sequence[Arrays]) -> Arrays:
-        """Do the same, and add to the largest of the deltas if it has all rows."""
-        return merge_deltas(deltas, self._sum_at, may_overwrite=True)
+    @property
+    def wait_bytes(self) -> int:
+        """0: a sum of many chunks is much larger than the delta of one, and would be read for each of them."""
+        return 0
 
     def is_exact(self, step: int) -> bool:
         """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""

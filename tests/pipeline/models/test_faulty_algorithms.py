@@ -17,5 +17,5 @@ def test_every_constant_and_property_is_that_of_the_wrapped_algorithm(tmp_path, 
     faulty = Faulty(inner, (), str(tmp_path))
     names = FORWARDED | {field.name for field in fields(Algorithm)}
     values = {name: getattr(inner, name) for name in names if not callable(getattr(inner, name))}
-    assert {"waits_to_merge", "wait_bytes", "n_blocks", "bounds"} <= values.keys()
+    assert {"merges_on_device", "wait_bytes", "n_blocks", "bounds"} <= values.keys()
     assert {name: getattr(faulty, name) for name in values} == values

@@ -9,13 +9,10 @@ import pytest
 from corpusmill.pipeline.engine.worker.merging import PartialSums
 
 
-def join(left, right):
+def join(deltas):
     """Merge two deltas of texts into one that shows the order of merging."""
+    left, right = deltas
     return {"text": f"({left['text']}{right['text']})"}
-
-
-def add(left, right):
-    return {"sum": left["sum"] + right["sum"]}
 
 
 def add_all(deltas):
@@ -50,19 +47,19 @@ def test_deltas_are_released_block_by_block_and_lists_of_the_caller_stay():
     references = [weakref.ref(delta) for deltas in given for delta in deltas]
     lists = [list(deltas) for deltas in given]
 
-    def merge_many(deltas):
+    def merge(deltas):
         alive.append(sum(reference() is not None for reference in references))
         return add_all(deltas)
 
-    sums = PartialSums(2, add, merge_many)
+    sums = PartialSums(2, merge, is_exact=True)
     sums.add((0, 1), lists[0])
     assert lists[0] == given[0]
     del given
     lists.pop(0)
     sums.add((1, 2), lists.pop(0))
     assert sums.total() == [{"sum": 11}, {"sum": 22}]
-    # While the second block was merged, the first delta of the first list was gone.
-    assert alive[:2] == [4, 3]
+    # While the second block was merged, both deltas of the first one were gone.
+    assert alive[:2] == [4, 2]
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7, 8, 26])
@@ -88,7 +85,7 @@ def test_consecutive_shards_leave_few_sums():
 
 
 def test_exact_sums_are_merged_at_once():
-    sums = PartialSums(100, add, add_all)
+    sums = PartialSums(100, add_all, is_exact=True)
     for shard in (7, 99, 3):
         sums.add((shard, shard + 1), [{"sum": shard}, {"sum": 10 * shard}])
     ((_, deltas),) = sums.items()
@@ -97,7 +94,7 @@ def test_exact_sums_are_merged_at_once():
 
 def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
     merges, add_many = recorded_merges()
-    sums = PartialSums(16, add, add_many, waits=True)
+    sums = PartialSums(16, add_many, is_exact=True, wait_bytes=0)
     sums.add((0, 1), [{"sum": np.ones(8, np.int64)}])
     for shard in range(1, 9):
         sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
@@ -110,7 +107,7 @@ def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
 
 def test_small_exact_sums_wait_until_they_have_enough_bytes():
     merges, add_many = recorded_merges()
-    sums = PartialSums(16, add, add_many, waits=True, wait_bytes=40)
+    sums = PartialSums(16, add_many, is_exact=True, wait_bytes=40)
     for shard in range(6):
         sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
     assert merges == [5]
@@ -121,16 +118,16 @@ def test_small_exact_sums_wait_until_they_have_enough_bytes():
 
 def test_an_array_that_the_deltas_of_several_blocks_share_counts_once():
     merges, add_many = recorded_merges()
-    sums = PartialSums(16, add, add_many, waits=True, wait_bytes=40)
+    sums = PartialSums(16, add_many, is_exact=True, wait_bytes=40)
     for shard in range(5):
         shared = np.ones(1, np.int64)
         sums.add((shard, shard + 1), [{"sum": shared}, {"sum": shared}])
         assert merges == ([] if shard < 4 else [5, 5])
 
 
-@pytest.mark.parametrize("merge_many", [None, add_all])
-def test_threads_lose_no_delta(merge_many):
-    sums = PartialSums(256, add, merge_many)
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_threads_lose_no_delta(is_exact):
+    sums = PartialSums(256, add_all, is_exact)
 
     def add_some(first):
         for shard in range(first, 256, 4):

@@ -115,7 +115,7 @@ def test_deltas_that_are_added_in_place_have_the_same_bits_in_all_blocks(tmp_pat
     # The deltas of all blocks have the same Q, as those of a sweep do.
     left, right = (cut_sums(algorithm.bounds, rng.random((60, 5)), rng.random((5, 5))) for _ in range(2))
     expected = [algorithm.merge(*pair) for pair in zip(left, right, strict=True)]
-    found = [algorithm.merge_into(*pair) for pair in zip(left, right, strict=True)]
+    found = [algorithm.merge_many(pair, may_overwrite=True) for pair in zip(left, right, strict=True)]
     for block, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(block["P"], wanted["P"])
         np.testing.assert_array_equal(block["Q"], wanted["Q"])

@@ -36,9 +36,10 @@ def test_late_deltas_add_up_to_the_bits_of_their_sums(which):
     algorithm = small_algorithm()
     pairs = [deltas_of(seed) for seed in range(2)]
     expected = [algorithm.merge(*blocks) for blocks in zip(pairs[0][1], pairs[1][1], strict=True)]
-    for merge in (algorithm.merge, algorithm.merge_into):
+    for may_overwrite in (False, True):
         chosen = [pair[kind] for pair, kind in zip(pairs, which, strict=True)]
-        for found, wanted in zip(map(merge, *chosen), expected, strict=True):
+        merged = [algorithm.merge_many(pair, may_overwrite) for pair in zip(*chosen, strict=True)]
+        for found, wanted in zip(merged, expected, strict=True):
             np.testing.assert_array_equal(found["P"], wanted["P"])
             np.testing.assert_array_equal(found["Q"], wanted["Q"])
 

@@ -24,7 +24,9 @@ from .lowering import (
     broadcast,
     call,
     element_pointer,
+    joined,
     lane_constants,
+    vectors_of,
 )
 from .prefetch import prefetch_pointer
 from .rows import Row, RowShape, RowShapeType
@@ -57,17 +59,6 @@ class _MaskModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.ArrayType(ir.VectorType(ir.IntType(1), LANES), kind.n))
 
 
-def _vectors(builder: ir.IRBuilder, row: ir.Value) -> list[ir.Value]:
-    return [builder.extract_value(row, v) for v in range(row.type.count)]
-
-
-def _joined(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
-    joined = ir.Constant(ir.ArrayType(vectors[0].type, len(vectors)), ir.Undefined)
-    for v, vector in enumerate(vectors):
-        joined = builder.insert_value(joined, vector, v)
-    return joined
-
-
 @intrinsic
 def prefetch_entries(typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType) -> Lowering:
     """Begin to load the cache lines of the row at ``array[at]``."""
@@ -96,7 +87,7 @@ def spread(typingctx: TypingContext, x: types.Number, shape: RowShapeType) -> Lo
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        return _joined(builder, [broadcast(builder, values[0], LANES)] * shape.n)
+        return joined(builder, [broadcast(builder, values[0], LANES)] * shape.n)
 
     return Row(x, LANES, shape.n)(x, shape), codegen
 
@@ -113,7 +104,7 @@ def one_hot(typingctx: TypingContext, index: types.Integer, shape: RowShapeType)
         for v in range(shape.n):
             indices = lane_constants(range(v * LANES, (v + 1) * LANES))
             found.append(builder.icmp_unsigned("==", indices, copies))
-        return _joined(builder, found)
+        return joined(builder, found)
 
     return Mask(shape.n)(index, shape), codegen
 
@@ -125,8 +116,8 @@ def where(typingctx: TypingContext, mask: Mask, a: Row, b: Row) -> Lowering:
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        triples = zip(*(_vectors(builder, value) for value in values), strict=True)
-        return _joined(builder, [builder.select(*triple) for triple in triples])
+        triples = zip(*(vectors_of(builder, value) for value in values), strict=True)
+        return joined(builder, [builder.select(*triple) for triple in triples])
 
     return b(mask, a, b), codegen
 
@@ -139,7 +130,7 @@ def to_floats(typingctx: TypingContext, row: Row) -> Lowering:
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         kind = ir.VectorType(ir.FloatType(), LANES)
-        return _joined(builder, [builder.sitofp(vector, kind) for vector in _vectors(builder, values[0])])
+        return joined(builder, [builder.sitofp(vector, kind) for vector in vectors_of(builder, values[0])])
 
     return Row(types.float32, row.width, row.n)(row), codegen
 
@@ -152,8 +143,8 @@ def _overload_operator(symbol: Callable[..., Any], of_floats: Callable[..., Any]
         operation = of_floats if isinstance(a.element, types.Float) else of_integers
 
         def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-            pairs = zip(*(_vectors(builder, value) for value in values), strict=True)
-            return _joined(builder, [operation(builder, *pair) for pair in pairs])
+            pairs = zip(*(vectors_of(builder, value) for value in values), strict=True)
+            return joined(builder, [operation(builder, *pair) for pair in pairs])
 
         return a(a, b), codegen
 
@@ -187,7 +178,7 @@ def choose(typingctx: TypingContext, weights: Row, u: types.Float) -> Lowering:
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        vectors = _vectors(builder, values[0])
+        vectors = vectors_of(builder, values[0])
         lane_totals = _sum_of_pairs(builder, vectors)
         ends = _increasing_sums(builder, lane_totals)
         kind = ends.type
@@ -211,7 +202,7 @@ def choose(typingctx: TypingContext, weights: Row, u: types.Float) -> Lowering:
             after = builder.fcmp_ordered("<", x, end)
             found.append(builder.xor(before, after))
             before = after
-        return _joined(builder, found)
+        return joined(builder, found)
 
     return Mask(weights.n)(weights, u), codegen
 
@@ -253,7 +244,7 @@ def index_of(typingctx: TypingContext, mask: Mask) -> Lowering:
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         word = ir.IntType(64)
         bits = word(0)
-        for v, vector in enumerate(_vectors(builder, values[0])):
+        for v, vector in enumerate(vectors_of(builder, values[0])):
             eight = builder.zext(builder.bitcast(vector, ir.IntType(LANES)), word)
             bits = builder.or_(bits, builder.shl(eight, word(v * LANES)))
         return call(builder, "llvm.cttz.i64", word, [bits, ir.IntType(1)(1)])

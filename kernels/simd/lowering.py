@@ -43,8 +43,10 @@ __all__ = [
     "broadcast",
     "call",
     "element_pointer",
+    "joined",
     "lane_constants",
     "operation",
+    "vectors_of",
 ]
 
 #: The LLVM values of an intrinsic's arguments.
@@ -94,6 +96,19 @@ def broadcast(builder: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
 def lane_constants(values: Sequence[int]) -> ir.Constant:
     """Return a constant vector of int32, for example the lanes of a shuffle."""
     return ir.Constant(ir.VectorType(I32, len(values)), list(values))
+
+
+def vectors_of(builder: ir.IRBuilder, array: ir.Value) -> list[ir.Value]:
+    """Return the vectors of a value that is an array of them, such as a row or a tile."""
+    return [builder.extract_value(array, v) for v in range(array.type.count)]
+
+
+def joined(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> ir.Value:
+    """Return vectors of one type as one value; `vectors_of` undoes it."""
+    array = ir.Constant(ir.ArrayType(vectors[0].type, len(vectors)), ir.Undefined)
+    for v, vector in enumerate(vectors):
+        array = builder.insert_value(array, vector, v)
+    return array
 
 
 def call(builder: ir.IRBuilder, name: str, result: Any, arguments: Values) -> ir.Value:

@@ -9,6 +9,7 @@ Both the width and n are part of the type of a `RowShape`. So numba compiles eac
 sums stays in registers.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from .lowering import (
     broadcast,
     call,
     element_pointer,
+    joined,
+    vectors_of,
 )
 from .prefetch import prefetch_pointer
 from .tiles import index_type, lanes
@@ -153,15 +156,17 @@ class _PanelMemory:
         """Return the vectors."""
         return [self.builder.load(pointer, align=self.bytes) for pointer in self.pointers()]
 
-    def multiply_add(self, factor: ir.Value, vectors: list[ir.Value], row: ir.Value) -> ir.Value:
-        """Return the row plus a number times vectors, each entry rounded once."""
-        builder = self.builder
-        copies = broadcast(builder, factor, self.vector.count)
+    def store(self, vectors: Iterable[ir.Value]) -> None:
+        """Write the vectors."""
+        for pointer, vector in zip(self.pointers(), vectors, strict=True):
+            self.builder.store(vector, pointer, align=self.bytes)
+
+    def multiply_add(self, factor: ir.Value, vectors: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
+        """Return the sums plus a number times the vectors, each entry rounded once."""
+        copies = broadcast(self.builder, factor, self.vector.count)
         name = f"llvm.fma.v{self.vector.count}f{8 * self.bytes}"
-        for v, vector in enumerate(vectors):
-            total = call(builder, name, self.vector, [copies, vector, builder.extract_value(row, v)])
-            row = builder.insert_value(row, total, v)
-        return row
+        pairs = zip(vectors, sums, strict=True)
+        return [call(self.builder, name, self.vector, [copies, vector, total]) for vector, total in pairs]
 
 
 @intrinsic
@@ -172,10 +177,7 @@ def load_row(typingctx: TypingContext, array: types.Array, at: types.Integer, sh
     row = Row(array.dtype, shape.width, shape.n)
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        loaded = ir.Constant(context.get_value_type(row), ir.Undefined)
-        for v, vector in enumerate(_PanelMemory(context, builder, signature, values, 0).load()):
-            loaded = builder.insert_value(loaded, vector, v)
-        return loaded
+        return joined(builder, _PanelMemory(context, builder, signature, values, 0).load())
 
     return row(array, index_type(at), shape), codegen
 
@@ -189,9 +191,7 @@ def store_row(
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        panel = _PanelMemory(context, builder, signature, values, 1)
-        for v, pointer in enumerate(panel.pointers()):
-            builder.store(builder.extract_value(values[0], v), pointer, align=panel.bytes)
+        _PanelMemory(context, builder, signature, values, 1).store(vectors_of(builder, values[0]))
         return context.get_dummy_value()
 
     return types.void(row, array, index_type(at), shape), codegen
@@ -207,7 +207,7 @@ def add_multiple(
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         panel = _PanelMemory(context, builder, signature, values, 2)
-        return panel.multiply_add(values[1], panel.load(), values[0])
+        return joined(builder, panel.multiply_add(values[1], panel.load(), vectors_of(builder, values[0])))
 
     return row(row, array.dtype, array, index_type(at), shape), codegen
 
@@ -222,15 +222,8 @@ def add_multiple_to(
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         panel = _PanelMemory(context, builder, signature, values, 0)
-        pointers = panel.pointers()
         # All vectors are loaded before the first is stored, because the last two may overlap.
-        sums = ir.Constant(values[4].type, ir.Undefined)
-        for v, vector in enumerate(panel.load()):
-            sums = builder.insert_value(sums, vector, v)
-        vectors = [builder.extract_value(values[4], v) for v in range(row.n)]
-        sums = panel.multiply_add(values[3], vectors, sums)
-        for v, pointer in enumerate(pointers):
-            builder.store(builder.extract_value(sums, v), pointer, align=panel.bytes)
+        panel.store(panel.multiply_add(values[3], vectors_of(builder, values[4]), panel.load()))
         return context.get_dummy_value()
 
     return types.void(array, index_type(at), shape, array.dtype, row), codegen

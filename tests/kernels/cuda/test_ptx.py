@@ -7,8 +7,11 @@ import pytest
 from corpusmill.kernels.cuda.launch import Launch
 from helpers import cuda_ptx as ptx
 from helpers.cuda_launches import LAUNCHES, kernels
+from numba import config
 
-pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="numba-cuda is not installed")
+pytestmark = pytest.mark.skipif(
+    bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda"
+)
 CAPABILITIES = (7, 5), (8, 0), (9, 0)
 #: Number of kernels of each model, so that no kernel is left out by mistake.
 EXPECTED = {

@@ -12,8 +12,8 @@ from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject, Store
 from ..engine.run import RunStore, config_section
-from ..models.base.estimator import Estimator
 from ..models.base.saved import SavedModel, has_model, read_model_meta
+from ..models.base.text import TextEstimator
 from ..models.base.topic_names import clean_name, read_names, write_names
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
@@ -78,13 +78,13 @@ class ExploredModel:
         return self.estimator.model_.digest()
 
     @property
-    def estimator(self) -> Estimator:
+    def estimator(self) -> TextEstimator:
         """The model in memory. The first use reads it."""
         with self._lock:
             return self._estimator
 
     @cached_property
-    def _estimator(self) -> Estimator:
+    def _estimator(self) -> TextEstimator:
         if self._run is not None:
             return model_of_run(self._run)
         return load_model(self.url)

@@ -4,8 +4,8 @@ from importlib import import_module
 
 from ...io.errors import DataError
 from ..engine.run import RunStore, config_section
-from .base.estimator import Estimator
 from .base.saved import read_model_meta
+from .base.text import TextEstimator
 
 #: Kind in configurations and saved models, then the module below this package and the class.
 _PLACES = {
@@ -19,14 +19,14 @@ _PLACES = {
 MODEL_KINDS = tuple(_PLACES)
 
 
-def estimator_class(kind: str) -> type[Estimator]:
+def estimator_class(kind: str) -> type[TextEstimator]:
     """Return the estimator of a kind; raise KeyError for an unknown kind."""
     module, name = _PLACES[kind]
-    estimator: type[Estimator] = getattr(import_module(f".{module}.estimator", __package__), name)
+    estimator: type[TextEstimator] = getattr(import_module(f".{module}.estimator", __package__), name)
     return estimator
 
 
-def load_model(url: str) -> Estimator:
+def load_model(url: str) -> TextEstimator:
     """Read a saved model of any kind."""
     kind = read_model_meta(url)["model"]
     if kind not in _PLACES:
@@ -34,12 +34,12 @@ def load_model(url: str) -> Estimator:
     return estimator_class(kind).load(url)
 
 
-def model_of_run(url: str) -> Estimator:
+def model_of_run(url: str) -> TextEstimator:
     """Read the model that a run of any kind committed last."""
     return type(estimator_of_run(RunStore(url))).from_run(url)
 
 
-def estimator_of_run(run: RunStore) -> Estimator:
+def estimator_of_run(run: RunStore) -> TextEstimator:
     """Return the estimator, not trained, of a run; raise DataError if this version does not have its parameters."""
     meta = run.meta
     parameters = config_section(meta, "model")

@@ -6,7 +6,6 @@ This is the only place that decides which models can do what.
 from ...models.base.capabilities import HasWordVectors, SupportsForget
 from ...models.base.estimator import Estimator
 from ...models.base.scored import ScoredEstimator
-from ...models.base.text import TextEstimator
 from ...models.base.topics import TopicModel
 from ...models.registry import load_model
 
@@ -16,14 +15,6 @@ def load_topic_model(url: str) -> TopicModel:
     model = load_model(url)
     if not isinstance(model, TopicModel):
         raise ValueError(f"{url}: {model._kind} models have no topics; lda and nmf models do")
-    return model
-
-
-def load_text_model(url: str) -> TextEstimator:
-    """Read a model that can be applied to documents; raise ValueError for a model of another kind."""
-    model = load_model(url)
-    if not isinstance(model, TextEstimator):
-        raise ValueError(f"{url}: {model._kind} models cannot be applied to documents")
     return model
 
 

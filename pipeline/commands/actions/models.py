@@ -13,9 +13,10 @@ from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
+from ...models.registry import load_model
 from ...topics import Topic
 from ..results import Facts, Similar, TopicsResult
-from .capabilities import load_scored_model, load_text_model, load_topic_model, load_vector_model
+from .capabilities import load_scored_model, load_topic_model, load_vector_model
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -65,7 +66,7 @@ def similar_words(model_url: str, query: Query) -> list[Similar]:
 
 def similar_documents(model_url: str, query: Query, corpus_url: str, part: str = "train") -> list[Similar]:
     """Return the documents of a corpus nearest to a query; raise DataError for a word that the model does not have."""
-    model = load_text_model(model_url)
+    model = load_model(model_url)
     _check_words(model_url, query, set(model.words_))
     found = model.search(Corpus(corpus_url, part), query.words, query.without, query.number)
     return [{"document": key, "similarity": similarity} for key, similarity in found]

@@ -12,7 +12,7 @@ from ....io.errors import DataError
 from ....io.stores.store import Store, check_free
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
-from ...models.base.estimator import Estimator
+from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class
 from ...report import write_report
@@ -73,7 +73,7 @@ def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResul
     return found
 
 
-def new_estimator(config: Config) -> Estimator:
+def new_estimator(config: Config) -> TextEstimator:
     """Return the estimator that the section ``model`` describes, not fitted; raise ValueError for bad parameters."""
     return estimator_class(config.model.kind)(**config.model.model_dump(exclude={"kind"}))
 
@@ -136,7 +136,7 @@ def _delete_run(url: str) -> None:
             store.delete(name)
 
 
-def _describe(estimator: Estimator, config: Config, trained_epochs: int) -> TrainingResult:
+def _describe(estimator: TextEstimator, config: Config, trained_epochs: int) -> TrainingResult:
     rows = estimator.history_
     result: TrainingResult = {
         "kind": estimator._kind,

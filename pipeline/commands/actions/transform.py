@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from ....io.stores.corpus import Corpus
 from ...anndata import annotate_file
 from ...models.base.topics import TopicModel
+from ...models.registry import load_model
 from ..results import Facts
-from .capabilities import load_text_model
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,7 +22,7 @@ def transform_into(
     client: "Client | None" = None,
 ) -> Facts:
     """Store weights of cells and genes in an AnnData file; ``data`` is that file, another one, or a corpus."""
-    model = load_text_model(model_url)
+    model = load_model(model_url)
     keys = annotate_file(into, model, data, layer, key, client=client, replace=replace)
     return {"into": into, "obsm": keys.obsm, "varm": keys.varm, "uns": f"corpusmill/{keys.uns}"}
 
@@ -37,7 +37,7 @@ def transform(
     client: "Client | None" = None,
 ) -> Facts:
     """Write the weights of each document of a corpus as Parquet files below ``out``, one file per chunk."""
-    model = load_text_model(model_url)
+    model = load_model(model_url)
     corpus = Corpus(corpus_url, part)
     counts = model.transform_to(corpus, out, top=top, client=client, replace=replace)
     columns = ["document", *(["topics"] if top else []), "weights", *corpus.kept_columns]

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids, translate_words
 from ....kernels import random
+from ...engine.algorithm import add
 from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
@@ -45,8 +47,6 @@ class EstimatorRef(NamedTuple):
 
 #: How tasks receive the model: a TextEstimator in this process, an EstimatorRef in other processes.
 ModelHandle = Any
-#: Options of a model's own ``_score_chunk``, by name.
-ScoreOptions = dict[str, Any]
 
 
 class TransformCounts(TypedDict):
@@ -96,6 +96,13 @@ def map_chunks(
     with executor.guarded(), model_for_tasks(estimator, executor) as model:
         arguments = [(model, data, chunk, *options) for chunk in range(len(store.chunks))]
         return executor.map(task, arguments, name=task.__name__)
+
+
+def sum_chunks(
+    estimator: "TextEstimator", store: TrainingData, client: "Client | None", task: Task, *options: object
+) -> Arrays:
+    """Return the sum of the arrays that `map_chunks` returns; none for a store without chunks."""
+    return reduce(add, map_chunks(estimator, store, client, task, *options), {})
 
 
 # --- tasks ---
@@ -171,7 +178,7 @@ def search_chunk(
     return list(zip(keys.to_pylist(), cosines[nearest].tolist(), strict=True))
 
 
-def score_chunk(model: ModelHandle, data: DataRef, index: int, options: ScoreOptions) -> Arrays:
+def score_chunk(model: ModelHandle, data: DataRef, index: int, options: Mapping[str, object]) -> Arrays:
     """Return the sums that the model's ``_score_chunk`` gives for a chunk's documents."""
     estimator, documents = _open(model, data, index)
     scored = cast("ScoredEstimator[Any]", estimator)

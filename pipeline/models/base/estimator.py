@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from ....configs.validation import validate_model
@@ -213,7 +214,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         self._check_fixed_parameters()
         with run_folder(options.run) as url:
             previous = self._copy_below(url, model)
-            self._train(X, options.replace_run(url), previous)
+            self._train(X, replace(options, run=url), previous)
         self._merge_previous(model)
         drop_outgrown_columns(self._fitted())
         return self

@@ -39,10 +39,6 @@ class FitOptions:
             if not callable(callback):
                 raise TypeError(f"callbacks contains {_shown(callback)}, which is not a function: pass functions only")
 
-    def replace_run(self, run: str) -> "FitOptions":
-        """Return the same options with another run."""
-        return FitOptions(**(vars(self) | {"run": run}))
-
     def all_callbacks(self, executor: Executor) -> list[Callback]:
         """Return the callbacks, and that of the dashboard if it is wanted and the executor has one."""
         callbacks = list(self.callbacks)

@@ -1,13 +1,14 @@
 """The base class of models that give documents a likelihood."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.store import Arrays
-from ...engine.algorithm import DataT, add
+from ...engine.algorithm import DataT
 from . import apply
 from .inputs import DataLike
 from .text import TextEstimator
@@ -52,12 +53,10 @@ class ScoredEstimator(TextEstimator[DataT]):
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
         return self._sum_scores(X, client, {})
 
-    def _sum_scores(self, X: DataLike, client: "Client | None", options: apply.ScoreOptions) -> Arrays:
+    def _sum_scores(self, X: DataLike, client: "Client | None", options: Mapping[str, object]) -> Arrays:
         """Add up `_score_chunk` over all documents. ``options`` are further arguments of the model's `_score_chunk`."""
         corpus = self._open_documents(X)
-        sums: Arrays = {}
-        for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
-            sums = add(sums, chunk)
+        sums = apply.sum_chunks(self, corpus, client, apply.score_chunk, options)
         if not int(sums.get("tokens", 0)):
             raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
         return sums

@@ -9,9 +9,9 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, Store
+from ....io.stores.store import Store
 from ....io.text.vocabulary import find_word_ids
-from ...engine.algorithm import DataT, add
+from ...engine.algorithm import DataT
 from ...ingest.ingest import corpus_from
 from . import apply
 from .apply import TransformCounts
@@ -234,10 +234,8 @@ class TextEstimator(Estimator[DataT]):
         float or None
             0.5 is chance, 1 is perfect. None if fewer than two documents have two halves.
         """
-        sums: Arrays = {"won": np.float64(0), "pairs": np.int64(0)}
-        for chunk in apply.map_chunks(self, self._open_documents(X), client, apply.match_halves_chunk):
-            sums = add(sums, chunk)
-        if not int(sums["pairs"]):
+        sums = apply.sum_chunks(self, self._open_documents(X), client, apply.match_halves_chunk)
+        if not int(sums.get("pairs", 0)):
             return None
         return float(sums["won"] / sums["pairs"])
 

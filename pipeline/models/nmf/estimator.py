@@ -13,7 +13,6 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import merge_vocabularies
-from ...engine.algorithm import add
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
@@ -452,9 +451,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         if isinstance(store, Corpus):
             return super().score(store, client=client)
         self._check_columns(store)
-        sums: Arrays = {}
-        for chunk in apply.map_chunks(self, store, client, inference.error_of_matrix):
-            sums = add(sums, chunk)
+        sums = apply.sum_chunks(self, store, client, inference.error_of_matrix)
         (error,) = self._factor.algorithm.metrics_from_sums(sums, held_out=True).values()
         return -error
 

@@ -21,7 +21,6 @@ from ....engine.run import versions as software_versions
 from ....ingest.ingest import ingest
 from ....models.base.advice import TrainingWarning
 from ....models.base.capabilities import SupportsForget
-from ....models.base.estimator import Estimator
 from ....models.base.text import TextEstimator
 from ....models.registry import load_model
 from ....models.versions import FileRecord, VersionFacts, Versions
@@ -134,7 +133,7 @@ class VersionBuilder:
 
     # --- the model ---
 
-    def _train(self, corpus: Corpus | None, held_out: str) -> Estimator:
+    def _train(self, corpus: Corpus | None, held_out: str) -> TextEstimator:
         plan = self.plan
         if plan.start:
             estimator = load_model(self.versions.model(plan.start))
@@ -186,7 +185,7 @@ class VersionBuilder:
 
     # --- facts ---
 
-    def _facts(self, estimator: Estimator, corpus: Corpus | None, held_out: str) -> VersionFacts:
+    def _facts(self, estimator: TextEstimator, corpus: Corpus | None, held_out: str) -> VersionFacts:
         plan = self.plan
         published = plan.published
         files = {url: replace(file, batch=file.batch or plan.name) for url, file in plan.manifest.items()}
@@ -236,10 +235,10 @@ class VersionBuilder:
             facts["best_score"] = better_score(measure, [score, facts["best_before"]])
         return facts
 
-    def _score(self, estimator: Estimator, held_out: str) -> tuple[str, float | None]:
+    def _score(self, estimator: TextEstimator, held_out: str) -> tuple[str, float | None]:
         """Return the name and the value of the version's score on the held-out documents; ("", None) without any."""
         measure, score = last_score(estimator.history_)
-        if score is None and held_out and isinstance(estimator, TextEstimator):
+        if score is None and held_out:
             score = estimator.match_halves(self._batch(held_out, "held_out"), client=self.client)
             measure = MATCHING
         if score is None:

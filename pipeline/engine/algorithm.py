@@ -416,6 +416,15 @@ def add(left: Arrays, right: Arrays) -> Arrays:
     return total
 
 
+Number = TypeVar("Number", int, float)
+
+
+def add_numbers(sums: dict[str, Number], numbers: Mapping[str, Number]) -> None:
+    """Add each number to the sum of the same name. A sum that does not exist yet begins at 0."""
+    for name, number in numbers.items():
+        sums[name] = sums.get(name, 0) + number
+
+
 def nbytes(arrays: Arrays) -> int:
     """Return the bytes that the arrays occupy."""
     return sum(np.asarray(array).nbytes for array in arrays.values())

@@ -6,7 +6,7 @@ computed in the current epoch.
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, JsonObject, check_format, check_free
-from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, nbytes
+from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, add_numbers, nbytes
 from .data import ChunkSize, TrainingData, reference
 from .evaluation import Evaluator
 from .events import (
@@ -322,15 +322,15 @@ class _Engine:
             # every run.
             for report in sweep.reports:
                 sums = add(sums, report["sums"])
-                _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
-                _add_numbers(measured, report["device"])
-                _add_numbers(measured, report["requests"])
+                add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
+                add_numbers(measured, report["device"])
+                add_numbers(measured, report["requests"])
             seconds_waited += sweep.seconds_waited
             merging = time.perf_counter()
             updated = sweep.update()
             for applied in updated:
                 totals = add(totals, applied.totals)
-                _add_numbers(measured, applied.measured)
+                add_numbers(measured, applied.measured)
             # A grid is trained by all threads at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += sweep.seconds_update + time.perf_counter() - merging - training
@@ -338,7 +338,7 @@ class _Engine:
             del sweep
         metrics = self._reduce_shared(step, totals, sums)
         # The requests of this process: those of this step, and those of the commit of the last one.
-        _add_numbers(measured, REQUESTS.take())
+        add_numbers(measured, REQUESTS.take())
         elapsed = time.perf_counter() - started - seconds_waited
         tokens = sum(self.shard_tokens[s] for s in shards)
         before = self.rows[-1]["training_seconds"] if self.rows else 0.0
@@ -420,9 +420,3 @@ class _Engine:
         """Call every callback; return whether one of them returned True."""
         answers = [callback(event) for callback in self.training.callbacks]
         return any(answers)
-
-
-def _add_numbers(sums: Metrics, numbers: Mapping[str, float]) -> None:
-    """Add each number to the sum of the same name. A sum that does not exist yet begins at 0."""
-    for name, number in numbers.items():
-        sums[name] = sums.get(name, 0) + number

@@ -18,13 +18,11 @@ from .device import DeviceMemory, device_memory
 from .worker.contributions import (
     Contribution,
     ContributionLost,
-    Fetch,
     OnSwept,
-    Pieces,
     ShardList,
-    Source,
     SweepOutcome,
     SweepPhase,
+    fetch_from,
     sweep_shards,
     update_blocks,
 )
@@ -201,7 +199,7 @@ class Synchronous(Executor):
         """Update the blocks one by one."""
         sources = [contribution.source for contribution in contributions]
         for block in blocks:
-            yield [block], update_blocks(phase, [block], sources, _fetch_from(contributions))
+            yield [block], update_blocks(phase, [block], sources, fetch_from(contributions))
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train all cells in this process."""
@@ -209,17 +207,7 @@ class Synchronous(Executor):
         (capacity,) = self.capacities(devices=phase.job.algorithm.device != "cpu")
         addresses = [capacity.address] * phase.job.algorithm.n_blocks
         plan = plan_grid(phase, "", addresses, capacity.memory, capacity.device)
-        return train_here(plan, sources, _fetch_from(contributions), partial(on_cells, capacity.name))
-
-
-def _fetch_from(contributions: list[Contribution]) -> Fetch:
-    """Return a function that fetches from contributions of this process."""
-    kept = {contribution.identifier: contribution for contribution in contributions}
-
-    def fetch(source: Source, indices: list[int]) -> Pieces:
-        return kept[source.identifier].pieces(indices)
-
-    return fetch
+        return train_here(plan, sources, fetch_from(contributions), partial(on_cells, capacity.name))
 
 
 class OnDask(Executor):

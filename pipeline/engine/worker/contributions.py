@@ -9,11 +9,10 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -21,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.cuda.ledger import LEDGER, Traffic, by_operation
+from ....kernels.cuda.ledger import LEDGER, Traffic
 from ....kernels.cuda.residents import RESIDENTS
-from ..algorithm import nbytes
+from ..algorithm import add_numbers, nbytes
 from ..device import share_deltas
 from ..packing import unpack
 from .device_counts import DeviceCounts
@@ -31,6 +30,7 @@ from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
 from .step import BlockUpdater, ShardSweeper
 from .tasks import AppliedBlock, ShardProgress, ShardReport, TrainingJob
+from .threads import start
 from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
@@ -134,10 +134,6 @@ class Contribution:
         chosen = list(indices)
         return [(node, [deltas[index] for index in chosen]) for node, deltas in self._pieces]
 
-    def give(self, source: "Source", indices: list[int]) -> Pieces:
-        """Return the deltas of some blocks to a task of the same process; see `Fetch`."""
-        return self.pieces(indices)
-
     def packed_pieces(self, indices: Iterable[int]) -> tuple[Pieces, Traffic]:
         """Return the same in the form in which deltas travel through the memory of the host.
 
@@ -178,6 +174,18 @@ class ContributionLost(Exception):
 
 #: Returns the pieces of some blocks of a contribution; raises ContributionLost.
 Fetch = Callable[[Source, list[int]], Pieces]
+
+
+def fetch_from(contributions: Iterable[Contribution]) -> Fetch:
+    """Return a function that fetches from contributions of this process."""
+    kept = {contribution.identifier: contribution for contribution in contributions}
+
+    def fetch(source: Source, indices: list[int]) -> Pieces:
+        return kept[source.identifier].pieces(indices)
+
+    return fetch
+
+
 #: Receives the position of a shard that was swept, and the report.
 OnSwept = Callable[[int, ShardProgress], None]
 
@@ -262,8 +270,7 @@ def sweep_shards(
         helping = []
         if helpers is not None:
             pool, _ = helpers
-            # The context tells Dask in which worker the thread runs.
-            helping = [pool.submit(copy_context().run, sweep_all, sweeper) for _ in range(n_helpers)]
+            helping = [start(pool, sweep_all, sweeper) for _ in range(n_helpers)]
         try:
             sweep_all(sweeper)
         finally:
@@ -283,9 +290,10 @@ def sweep_shards(
 @contextlib.contextmanager
 def _counting_device(report: ShardReport) -> Iterator[None]:
     """Context manager: add what this thread does on the CUDA device to a report."""
-    with LEDGER.recording() as traffic:
+    device = DeviceCounts()
+    with device.counting():
         yield
-    report["device"] = dict(Counter(report["device"]) + Counter(by_operation(traffic)))
+    add_numbers(report["device"], device.totals)
 
 
 def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
@@ -296,7 +304,7 @@ def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
     if phase.job.algorithm.n_cells:
         return
     started = time.perf_counter()
-    contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], contribution.give)
+    contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], fetch_from([contribution]))
     contribution.seconds_update = time.perf_counter() - started
 
 
@@ -327,7 +335,7 @@ def merge_blocks(
         add_pieces(sources[0])
     else:
         with ThreadPoolExecutor(FETCHES_AT_ONCE) as pool:
-            adding = [pool.submit(copy_context().run, add_pieces, source) for source in sources]
+            adding = [start(pool, add_pieces, source) for source in sources]
             try:
                 for added in adding:
                     added.result()
@@ -351,6 +359,5 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
             updater.read_ahead(part)
             for block, delta in zip(part, merge_blocks(phase, part, sources, fetch, device), strict=True):
                 applied.append(updater.apply(block, delta))
-    for operation, count in device.totals.items():
-        applied[0].measured[operation] = applied[0].measured.get(operation, 0) + count
+    add_numbers(applied[0].measured, device.totals)
     return applied

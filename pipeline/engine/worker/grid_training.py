@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
@@ -25,6 +24,7 @@ from ....io.stores.store import Arrays
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.errors import DeviceError
 from ....kernels.simd.aligned import aligned_copy
+from ..algorithm import add_numbers
 from ..device import has_device_space, sends_device_memory
 from ..finite import check_finite
 from ..grid import AnyGridAlgorithm, Cell, Grid
@@ -32,6 +32,7 @@ from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
 from .device_counts import DeviceCounts
 from .held import HeldArrays, Key, release_files
 from .tasks import AppliedBlock, StepModel, write_block
+from .threads import start
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.
 DEVICE_SHARE = 0.6
@@ -162,15 +163,15 @@ class GridTrainer:
                 # These columns arrive while the threads train. Each one that is used requests another one.
                 for _ in range(self._threads + min(self._plan.size, len(self._rows))):
                     self._request_next_column()
-                _wait_for([_start(pool, self._train_cells) for _ in range(self._threads)])
+                _wait_for([start(pool, self._train_cells) for _ in range(self._threads)])
                 self._report()
-                applied = _wait_for([_start(pool, self._apply, block) for block in self._rows])
+                applied = _wait_for([start(pool, self._apply, block) for block in self._rows])
             except BaseException as error:
                 # This also ends threads and other workers that wait for arrays.
                 self._held.fail(error)
                 raise
         applied[0].measured["seconds_kernel"] = self._seconds
-        applied[0].measured.update(self._device.totals)
+        add_numbers(applied[0].measured, self._device.totals)
         return applied
 
     # --- before the first cell ---
@@ -182,7 +183,7 @@ class GridTrainer:
         for first in range(self._rows.start, self._rows.stop, batch):
             part = list(range(first, min(first + batch, self._rows.stop)))
             deltas = merge_blocks(self._plan.phase, part, sources, fetch, self._device)
-            preparing = [_start(pool, self._prepare_row, row, delta) for row, delta in zip(part, deltas, strict=True)]
+            preparing = [start(pool, self._prepare_row, row, delta) for row, delta in zip(part, deltas, strict=True)]
             _wait_for(preparing)
 
     def _prepare_row(self, row: int, delta: Arrays) -> None:
@@ -319,11 +320,6 @@ class GridTrainer:
 def _plain(arrays: Arrays) -> Arrays:
     """Return the arrays as plain ``ndarray``, which kernels take. Arrays mapped from files are ``numpy.memmap``."""
     return {name: np.asarray(array) for name, array in arrays.items()}
-
-
-def _start(pool: ThreadPoolExecutor, function: Callable[..., Result], *arguments: object) -> "Future[Result]":
-    """Call a function in a thread of the pool. The context tells Dask in which worker the thread runs."""
-    return pool.submit(copy_context().run, function, *arguments)
 
 
 def _wait_for(futures: "list[Future[Result]]") -> list[Result]:

@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any, TypeVar
+
+from .threads import start
 
 #: Maximum number of chunks that are read ahead for one computing thread.
 MAX_AHEAD = 16
@@ -133,8 +134,7 @@ class ReadAhead:
                 return True
             if not self._budget.try_take(nbytes):
                 return False
-            # The context tells Dask in which worker the thread runs.
-            reading = self._pool.submit(copy_context().run, self._pace.read, read)
+            reading = start(self._pool, self._pace.read, read)
             self._started[key] = (reading, nbytes)
         return True
 
@@ -182,7 +182,7 @@ class WriteBehind:
             self._pace.write(action)
             return
         self._budget.take(nbytes)
-        self._pool.submit(copy_context().run, self._write, action, nbytes)
+        start(self._pool, self._write, action, nbytes)
 
     def _write(self, action: Callable[[], None], nbytes: int) -> None:
         try:

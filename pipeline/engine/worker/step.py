@@ -1,18 +1,17 @@
 """The work of one worker in a step: sweep chunks, and update blocks."""
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ....io.stores.request_counter import REQUESTS
 from ....io.stores.store import Arrays
-from ....kernels.cuda.ledger import LEDGER, by_operation
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.errors import DeviceError
 from ..algorithm import Address, add, nbytes
 from ..device import share_deltas
 from ..finite import check_finite
 from .cache import CACHE
+from .device_counts import DeviceCounts
 from .tasks import (
     SHARED,
     AppliedBlock,
@@ -58,19 +57,18 @@ class ShardSweeper:
         model = transfers.model(watch, transfers.pace.model_parts)
         deltas: list[Arrays] | None = None
         sums: Arrays = {}
-        device: Counter[str] = Counter()
+        device = DeviceCounts()
         for position, index in enumerate(chunks):
             transfers.read_chunks_ahead(list(chunks[position:]), upcoming())
             chunk = transfers.chunk(index, watch)
             state = transfers.state(index, watch)
             watch.lap("read")
             try:
-                with LEDGER.recording() as traffic:
+                with device.counting():
                     address = Address(self._job.seed, self._step, index)
                     result = self._algorithm.sweep(model, chunk, state, deltas, address)
             except DeviceError as error:
                 raise DeviceError(f"chunk {index}: {error}") from error
-            device.update(by_operation(traffic))
             deltas = result.deltas
             sums = add(sums, result.sums)
             transfers.pace.note_kernel(watch.lap("kernel"))
@@ -78,18 +76,17 @@ class ShardSweeper:
                 transfers.write_state(index, result.state)
             watch.lap("write")
         assert deltas is not None
-        with LEDGER.recording() as traffic:
+        with device.counting():
             deltas = self._algorithm.finish_shard(deltas)
             if self._algorithm.merges_on_device:
                 share_deltas(deltas)
             else:
                 RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
-        device.update(by_operation(traffic))
         watch.lap("kernel")
         report: ShardReport = {
             "sums": sums,
             "seconds": watch.seconds,
-            "device": dict(device),
+            "device": device.totals,
             "requests": REQUESTS.take(),
             "cached": watch.cached,
             "worker": worker_name(),
@@ -122,13 +119,14 @@ class BlockUpdater:
         """Write a block's next arrays and return its small totals."""
         algorithm = self._job.algorithm
         constant = _constant_delta(self._job, block)
-        with LEDGER.recording() as traffic:
+        device = DeviceCounts()
+        with device.counting():
             if constant is not None:
                 delta = algorithm.merge(constant, delta)
             arrays, totals = algorithm.apply(self._model.block(block), delta, self._model.shared)
             check_finite(algorithm, self._step, f"block {block} of the model", arrays)
             write_block(self._job, self._step, block, arrays, self._transfers.behind)
-        measured: dict[str, float] = {**by_operation(traffic), **REQUESTS.take()}
+        measured: dict[str, float] = {**device.totals, **REQUESTS.take()}
         return AppliedBlock(totals, measured)
 
 

@@ -5,12 +5,11 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
+from .base import Explorer
 from .model import ExploredModel, corpus_of
 from .page import Page
 from .topics import TopicExplorer
 from .vectors import VectorExplorer
-
-AnyExplorer = TopicExplorer | VectorExplorer
 
 #: Most topics of a page without a server, and documents of each topic that it contains.
 FILE_TOPICS = 500
@@ -25,7 +24,7 @@ def open_explorer(
     limit: int = 100_000,
     labels: dict[str, str] | None = None,
     comparison: JsonObject | None = None,
-) -> AnyExplorer:
+) -> Explorer:
     """Return the explorer of a model or run.
 
     ``limit`` is the number of documents to look at. ``labels`` are groups of words or nodes, which colour their map.
@@ -40,38 +39,36 @@ def open_explorer(
     return VectorExplorer(model, labels, comparison)
 
 
-def standalone_page(explorer: AnyExplorer) -> str:
+def standalone_page(explorer: Explorer) -> str:
     """Return the page with all its answers, which needs no server; raise DataError for a model that is too large."""
+    answers: JsonObject = {"model": explorer.answer_model()}
+    if explorer.comparison is not None:
+        answers["comparison"] = explorer.answer_comparison()
     if isinstance(explorer, VectorExplorer):
-        return Page().render(_vector_answers(explorer))
+        answers |= _vector_answers(explorer)
+    if isinstance(explorer, TopicExplorer):
+        answers |= _topic_answers(explorer)
+    return Page().render(answers)
+
+
+def _vector_answers(explorer: VectorExplorer) -> JsonObject:
+    numbers = explorer.map["ids"].tolist()
+    found: JsonObject = {f"neighbours?word={number}": explorer.answer_neighbours(number) for number in numbers}
+    # Neighbours that are not on the map have a name, but no view of their own.
+    found["vocabulary"] = [[number, explorer.vectors.index_to_key[number]] for number in numbers]
+    return found
+
+
+def _topic_answers(explorer: TopicExplorer) -> JsonObject:
     if explorer.n_topics > FILE_TOPICS:
         raise DataError(
             f"{explorer.model.given}: {explorer.n_topics:,} topics are too many for one file, which may have "
             f"{FILE_TOPICS:,}; use `corpusmill explore` without --html"
         )
-    return Page().render(_topic_answers(explorer))
-
-
-def _vector_answers(explorer: VectorExplorer) -> JsonObject:
-    found: JsonObject = {"model": explorer.answer_model()}
-    if explorer.comparison is not None:
-        found["comparison"] = explorer.answer_comparison()
-    numbers = found["model"]["ids"]
-    for number in numbers:
-        found[f"neighbours?word={number}"] = explorer.answer_neighbours(number)
-    # Neighbours that are not on the map have a name, but no view of their own.
-    vocabulary = {number: explorer.vectors.index_to_key[number] for number in numbers}
-    found["vocabulary"] = [[number, word] for number, word in vocabulary.items()]
-    return found
-
-
-def _topic_answers(explorer: TopicExplorer) -> JsonObject:
     if explorer.scan is not None:
         explorer.scan.start()
         explorer.scan.wait()
-    found: JsonObject = {"model": explorer.answer_model()}
-    if explorer.comparison is not None:
-        found["comparison"] = explorer.answer_comparison()
+    found: JsonObject = {}
     words: dict[int, str] = {}
     documents: set[int] = set()
     for topic in range(explorer.n_topics):

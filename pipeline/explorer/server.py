@@ -11,7 +11,6 @@ import inspect
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -19,24 +18,12 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from ...io.errors import DataError
 from ...io.stores.store import JsonObject
+from .base import Explorer
 from .page import Page
 
 ADDRESS = "127.0.0.1"
 #: Most bytes of a request: a name and its topic.
 MAX_BODY = 10_000
-
-
-class Explorer(Protocol):
-    """Answers a page's requests. The method ``answer_x`` answers the path ``api/x``; the query has its parameters."""
-
-    def answer_model(self) -> JsonObject:
-        """The model as a whole."""
-
-    def start(self) -> None:
-        """Begin to read what later answers need."""
-
-    def stop(self) -> None:
-        """Stop reading."""
 
 
 def answer(explorer: Explorer, name: str, arguments: Mapping[str, str]) -> JsonObject:

@@ -12,7 +12,7 @@ from ...io.stores.store import Arrays, JsonObject
 from ...io.text.vocabulary import find_word_ids, translate_words
 from ..models.base import apply
 from ..models.base.similarity import top_indices
-from ..models.base.text import TextEstimator
+from .base import Explorer
 from .documents import DocumentTable, SourceTexts
 from .model import ExploredModel
 from .scan import Scan
@@ -32,12 +32,11 @@ SHOWN_WORDS = 20_000
 SNIPPET = 240
 
 
-class TopicExplorer:
-    """Answers requests of the page about the topics of LDA and NMF. Each answer is a JSON object."""
+class TopicExplorer(Explorer):
+    """Answers requests of the page about the topics of LDA and NMF."""
 
     def __init__(self, model: ExploredModel, corpus: Corpus | None, limit: int, comparison: JsonObject | None = None):
-        self.model = model
-        self.comparison = comparison
+        super().__init__(model, comparison)
         self.table = TopicTable.from_arrays(cached_arrays(f"topics-{FORMAT}-{model.kind}-{model.digest}", self._build))
         self.documents: DocumentTable | None = None
         self.scan: Scan | None = None
@@ -102,12 +101,6 @@ class TopicExplorer:
             "documents": len(self.documents) if self.documents is not None else 0,
             "columns": self.documents.corpus.kept_columns if self.documents is not None else [],
         }
-
-    def answer_comparison(self) -> JsonObject:
-        """How the topics differ from those of another model."""
-        if self.comparison is None:
-            raise DataError("there is no other model to compare with: start with --compare MODEL")
-        return self.comparison
 
     def answer_topic(self, topic: int) -> JsonObject:
         """One topic: its words, the topics near it and those that occur with it."""
@@ -236,8 +229,6 @@ class TopicExplorer:
     def _shares(self, doc_ptr: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
         """Return the topic shares of documents given by the ids of the corpus: (D, K), rows sum to one."""
         estimator = self.model.estimator
-        if not isinstance(estimator, TextEstimator):
-            raise DataError(f"{self.model.kind} models cannot be applied to documents")
         doc_ptr, words = translate_words(doc_ptr, corpus_ids, self._model_ids)
         rows = estimator._transform_chunk(doc_ptr, words, apply.document_keys(estimator, doc_ptr, words))
         return rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)

@@ -10,6 +10,7 @@ from ...io.stores.store import Arrays, JsonObject
 from ..models.base.capabilities import HasWordVectors
 from ..models.base.similarity import row_lengths, top_indices
 from ..models.base.vectors import WordVectors
+from .base import Explorer
 from .layout import map_points, reduce_dimensions, squared_distances
 from .model import ExploredModel
 from .table import cached_arrays, rounded
@@ -26,14 +27,13 @@ GROUPS = 12
 FORMAT = 2
 
 
-class VectorExplorer:
-    """Answers requests about the vectors of Word2Vec, Node2Vec and random indexing. Each answer is a JSON object."""
+class VectorExplorer(Explorer):
+    """Answers requests about the vectors of Word2Vec, Node2Vec and random indexing."""
 
     def __init__(
         self, model: ExploredModel, labels: dict[str, str] | None = None, comparison: JsonObject | None = None
     ):
-        self.model = model
-        self.comparison = comparison
+        super().__init__(model, comparison)
         self.labels = labels or {}
         self._lock = threading.Lock()
         self.map = cached_arrays(f"vectors-{FORMAT}-{model.kind}-{model.digest}", self._build)
@@ -41,9 +41,6 @@ class VectorExplorer:
     def start(self) -> None:
         """Begin to read the vectors. The map is shown meanwhile."""
         threading.Thread(target=lambda: self.vectors, daemon=True).start()
-
-    def stop(self) -> None:
-        """There is nothing to stop."""
 
     def _build(self) -> Arrays:
         vectors = self.vectors
@@ -107,11 +104,10 @@ class VectorExplorer:
 
     def answer_comparison(self) -> JsonObject:
         """How the neighbours of words differ from those in another model."""
-        if self.comparison is None:
-            raise DataError("there is no other model to compare with: start with --compare MODEL")
+        comparison = super().answer_comparison()
         ids = self.vectors.key_to_index
-        moved = [{**change, "id": ids.get(str(change["word"]), -1)} for change in self.comparison.get("moved", [])]
-        return {**self.comparison, "moved": moved}
+        moved = [{**change, "id": ids.get(str(change["word"]), -1)} for change in comparison.get("moved", [])]
+        return {**comparison, "moved": moved}
 
     def answer_neighbours(self, word: int) -> JsonObject:
         """The nearest words of a word."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from ....io.errors import DataError
 from ....io.stores.store import JsonObject, split_path
+from ...explorer.base import Explorer
 from ...explorer.model import ExploredModel
-from ...explorer.open import AnyExplorer, open_explorer, standalone_page
+from ...explorer.open import open_explorer, standalone_page
 from ...explorer.server import Server
 from ...models.registry import load_model
 from .diff import compare_models
@@ -27,7 +28,7 @@ class ExploreRequest:
     labels: str | None = None
     compare: str | None = None
 
-    def open(self) -> AnyExplorer:
+    def open(self) -> Explorer:
         """Return the explorer."""
         comparison: JsonObject | None = None
         if self.compare is not None:

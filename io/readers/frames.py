@@ -17,8 +17,8 @@ from ..messages import listed
 from .batches import Batch, ReadOptions, RowName, column_at, column_batch, wanted_columns
 from .fields import field_names, values_at
 from .kept import KeptColumn, is_missing, kept_column, values_column
-from .reader import Reader
-from .source import Partition, SourceFile
+from .reader import InMemoryReader
+from .source import Partition
 
 #: Rows of dictionaries that become one batch.
 BATCH_ROWS = 4096
@@ -63,21 +63,17 @@ def items_of(data: Any) -> Iterator[Any]:
         yield from data
 
 
-class TableReader(Reader):
+class TableReader(InMemoryReader):
     """A table in memory. The options name its columns of text or tokens and of keys; a row without key is numbered."""
 
     kind = "Table"
     has_columns = True
-    is_repeatable = False
+    what = "table"
 
     def __init__(self, parts: Iterable["TablePart"], options: ReadOptions):
-        super().__init__((), options)
+        super().__init__(options)
         self._parts = parts
         self._names: dict[str, None] = {}
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition: the table is not sent to workers."""
-        return [Partition(SourceFile("table", "", 0, ""), first_row=0)]
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows."""
@@ -95,10 +91,6 @@ class TableReader(Reader):
                 kept = {name: rows.kept(name, row_name) for name in self.options.keep}
             yield column_batch(self.options, "table", values, keys, row_name, first, kept)
             first += len(values)
-
-    def describe(self) -> list[list[str | int]]:
-        """Return a fixed text: a table in memory has no version that could be compared."""
-        return [["table in memory"]]
 
     def field_names(self) -> list[str]:
         """Return the names of the columns that were read."""

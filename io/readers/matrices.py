@@ -5,7 +5,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from ..matrices.memory import row_blocks
 from ..matrices.tenx import open_tenx
 from .bags import read_names
 from .batches import Bag, Batch, ReadOptions, batch_ranges, check_lengths, check_names, row_keys
-from .reader import Reader
+from .reader import InMemoryReader, Reader
 from .source import Partition, SourceFile, open_file
 
 #: Stored numbers of a partition.
@@ -104,30 +103,22 @@ class NpzReader(MatrixFileReader):
         yield row_blocks(matrix, column_names, read_names(self.options.keys_file), file.url)
 
 
-class MatrixReader(Reader):
+class MatrixReader(InMemoryReader):
     """A sparse or dense matrix of counts in memory. A row is a document, numbered from 0 if it has no name."""
 
     kind = "Matrix"
     is_ordered = False
-    is_repeatable = False
+    what = "matrix"
 
     def __init__(self, matrix: RowBlocks, options: ReadOptions):
-        super().__init__((), options)
+        super().__init__(options)
         self.matrix = matrix
         if matrix.column_names is not None:
             check_names(matrix.column_names, "vocabulary")
 
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition: the matrix is not sent to workers."""
-        return [Partition(SourceFile("matrix", "", 0, ""), first_row=0)]
-
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows."""
         return count_batches(self.matrix, (0, self.matrix.shape[0]), self.options)
-
-    def describe(self) -> list[list[Any]]:
-        """Return a fixed text: a matrix in memory has no version that could be compared."""
-        return [["matrix in memory"]]
 
     def column_names(self) -> list[str] | None:
         """Return the names of the columns."""

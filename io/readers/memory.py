@@ -9,8 +9,8 @@ import pyarrow as pa
 from ..errors import DataError
 from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, replace_surrogates
 from .kept import is_missing
-from .reader import Reader
-from .source import Partition, SourceFile
+from .reader import InMemoryReader
+from .source import Partition
 
 #: Most documents of a batch.
 MAX_DOCUMENTS = 1 << 16
@@ -21,19 +21,15 @@ TOKEN_BYTES = 8
 Document = str | Iterable[str] | None
 
 
-class DocumentsReader(Reader):
+class DocumentsReader(InMemoryReader):
     """An iterable of strings or of token lists, numbered from 0. It is read once, batch by batch."""
 
     kind = "Documents"
-    is_repeatable = False
+    what = "documents"
 
     def __init__(self, documents: Iterable[Document], options: ReadOptions):
-        super().__init__((), options)
+        super().__init__(options)
         self.documents = documents
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition: the iterable may not be readable twice."""
-        return [Partition(SourceFile("documents", "", 0, ""), first_row=0)]
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the documents."""
@@ -41,10 +37,6 @@ class DocumentsReader(Reader):
         for documents in _bounded(self.documents):
             yield _documents_batch(documents, self.options, first)
             first += len(documents)
-
-    def describe(self) -> list[list[Any]]:
-        """Return a fixed text: documents in memory have no version that could be compared."""
-        return [["documents in memory"]]
 
 
 def _bounded(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -73,6 +73,25 @@ class Reader(ABC):
         return self.only(())
 
 
+class InMemoryReader(Reader):
+    """Base of readers of data in memory, which is read once and not sent to workers."""
+
+    is_repeatable = False
+    #: What the data is, such as "table".
+    what: ClassVar[str]
+
+    def __init__(self, options: ReadOptions):
+        super().__init__((), options)
+
+    def partitions(self) -> Iterable[Partition]:
+        """Return one partition."""
+        return [Partition(SourceFile(self.what, "", 0, ""), first_row=0)]
+
+    def describe(self) -> list[list[Any]]:
+        """Return a fixed text: data in memory has no version that could be compared."""
+        return [[f"{self.what} in memory"]]
+
+
 class LineBasedReader(Reader):
     """Base of formats in which every line is a document. Large files are cut into byte ranges."""
 

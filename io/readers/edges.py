@@ -128,7 +128,8 @@ def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_
         return weights
     if scipy.sparse.tril(weights, -1).nnz and scipy.sparse.triu(weights, 1).nnz:
         raise DataError(
-            f"{where}: the matrix of an undirected graph must be symmetric or triangular; read it with directed=True"
+            f"{where}: the matrix of an undirected graph must be symmetric or triangular; read it with --directed (in "
+            f"Python, directed=True)"
         )
     # The diagonal is in both matrices.
     diagonal = scipy.sparse.diags_array(weights.diagonal(), dtype=np.float32)
@@ -141,7 +142,7 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
         edge = int(np.argmax(is_bad))
         raise DataError(
             f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative; correct it, or "
-            f"ignore weights with weighted=False"
+            f"ignore weights with --unweighted (in Python, weighted=False)"
         )
 
 
@@ -236,7 +237,7 @@ def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) ->
         if name not in present:
             raise DataError(
                 f"{file.url}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
-                f"source and target"
+                f"--columns (in Python, source and target)"
             )
     return columns
 
@@ -334,7 +335,7 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
         if not one.strip() or _is_edge(_fields(one, list_format.delimiter), list_format.n_columns):
             continue
         wanted = "two names and a weight" if list_format.n_columns == 3 else "two names"
-        hint = "; if it names the columns, read with header=True" if number == first_line else ""
+        hint = "; if it names the columns, read with --header (in Python, header=True)" if number == first_line else ""
         raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {line_start(one)!r}{hint}")
 
 

@@ -202,7 +202,7 @@ def test_a_matrix_in_memory(tmp_path):
 def test_matrices_that_cannot_be_a_graph_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"must be square, but this one is 2 × 3"):
         graph_of(scipy.sparse.csr_matrix((2, 3)), tmp_path / "graph")
-    with pytest.raises(DataError, match=r"must be symmetric or triangular; read it with directed=True"):
+    with pytest.raises(DataError, match=r"or triangular; read it with --directed \(in Python, directed=True\)"):
         graph_of(scipy.sparse.csr_matrix([[0, 1, 1], [2, 0, 0], [0, 0, 0]]), tmp_path / "graph")
     with pytest.raises(DataError, match="the graph has no nodes"):
         graph_of(scipy.sparse.csr_matrix((0, 0)), tmp_path / "graph")

@@ -178,10 +178,6 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
 
-    @abstractmethod
-    def _seed_number(self) -> int:
-        """Return the seed of all random draws."""
-
     # --- training with further data ---
 
     def partial_fit(

@@ -85,6 +85,7 @@ class Parameterised(ExplainsOtherNames):
         elif isinstance(generator, np.random.RandomState):
             self._drawn_seed = generator.randint(SEED_LIMIT)
 
-    def _seed_of(self, random_state: RandomState) -> int:
-        """Return the seed that ``random_state`` is, or that the last training drew from it."""
+    def _seed_number(self) -> int:
+        """Return the seed of all random draws: ``random_state``, or what the last training drew from it."""
+        random_state: RandomState = getattr(self, "random_state", None)
         return self._drawn_seed if isinstance(random_state, Generator) else int(random_state or 0)

@@ -214,10 +214,6 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         """Return the number of epochs to train."""
         return self.max_iter
 
-    def _seed_number(self) -> int:
-        """Return the seed of all random draws."""
-        return self._seed_of(self.random_state)
-
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
         """Return the algorithm that trains on a corpus.
 

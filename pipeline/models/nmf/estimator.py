@@ -244,10 +244,6 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             )
         return store
 
-    def _seed_number(self) -> int:
-        """Return the seed of all random draws."""
-        return self._seed_of(self.random_state)
-
     def _algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization | SideBySide:
         """Return the algorithm for a store; raise ValueError for parameters that do not fit the data."""
         restarts = self._restarts()

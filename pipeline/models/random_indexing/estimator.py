@@ -177,10 +177,6 @@ class RandomIndexing(CorpusEstimator):
         """Return the number of epochs: one with sparse seeds, and ``retrain`` more."""
         return 1 + self.retrain
 
-    def _seed_number(self) -> int:
-        """Return the seed of all random draws."""
-        return self._seed_of(self.random_state)
-
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> RandomIndexingAlgorithm:
         """Return the algorithm for a corpus; raise DataError if ``contexts`` is "words" and their order is unknown."""
         if self.contexts == "words" and not data.is_ordered:

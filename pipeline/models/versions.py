@@ -166,7 +166,7 @@ class Versions:
         self.store = Store(url)
         self._held: _Owner | None = None
 
-    def exist(self) -> None:
+    def check_exist(self) -> None:
         """Raise DataError if no version was ever published here."""
         # A run has a file HEAD too, with another content.
         if not self.store.names("versions") or not self.head.version:
@@ -236,7 +236,7 @@ class Versions:
 
     def rows(self) -> list[VersionRow]:
         """Return one row per version, newest first."""
-        self.exist()
+        self.check_exist()
         head = self.head
         return [self._row(number, head) for number in reversed(self.numbers)]
 
@@ -313,7 +313,7 @@ class Versions:
         A withdrawn version is not published again by ``retrain``: the same files would give the same model. Raises
         DataError if there is no such version, Locked if another process writes.
         """
-        self.exist()
+        self.check_exist()
         with self.locked():
             head = self.head
             target = self.before(head.version) if number is None else number
@@ -406,7 +406,7 @@ def model_in_use(url: str) -> str:
         return url
     if store.exists("versions"):
         versions = Versions(url)
-        versions.exist()
+        versions.check_exist()
         return versions.model(versions.head.version)
     if store.exists("model/model.json"):
         return f"{url.rstrip('/')}/model"

@@ -31,7 +31,7 @@ def compare_versions(url: str, old: int | None = None, new: int | None = None) -
     Raises DataError if a version does not exist, ValueError if the versions are of different kinds.
     """
     versions = Versions(url)
-    versions.exist()
+    versions.check_exist()
     if new is None:
         new = versions.head.version
     if old is None:

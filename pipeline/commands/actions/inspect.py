@@ -144,7 +144,7 @@ def _describe_model(url: str) -> Facts:
 
 def _describe_versions(url: str) -> Facts:
     versions = Versions(url)
-    versions.exist()
+    versions.check_exist()
     used = versions.read(versions.head.version)
     return {
         "what": "versions of a model",

@@ -212,11 +212,11 @@ def test_rolling_back_beyond_the_first_version_is_refused(versions):
 
 def test_a_url_without_versions_is_refused_and_a_damaged_head_is_named(versions, tmp_path):
     with pytest.raises(DataError, match="make the first with"):
-        Versions(str(tmp_path / "nothing")).exist()
+        Versions(str(tmp_path / "nothing")).check_exist()
     assert Versions(str(tmp_path / "nothing")).head == VersionsHead()
     Path(versions.url, "HEAD").write_text("{}")
     with pytest.raises(DataError, match="HEAD: names no version"):
-        versions.exist()
+        versions.check_exist()
 
 
 def test_a_run_with_any_configuration_stands_for_itself_without_a_model(tmp_path):

@@ -37,7 +37,6 @@ from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
 from .rows import matrix_from
 from .side_by_side import BLOCK_ARRAYS, SideBySide
-from .sizes import component_sizes
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
@@ -387,8 +386,18 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
 
     @property
     def topic_sizes_(self) -> np.ndarray:
-        """The share of each component in H·Wᵀ: (K,) float64, sum 1."""
-        return component_sizes(self._fitted())
+        """The share of each component in H·Wᵀ: (K,) float64, sum 1.
+
+        It is measured by the component's norms in H and W, for the Kullback-Leibler divergence by its sums. W alone
+        would not do, because a component may be large in W and small in H, or the other way round.
+        """
+        W = self._W.astype(np.float64)
+        Q = self._fitted().shared["Q"]
+        if Q.ndim == 1:
+            sizes = Q * W.sum(axis=0)
+        else:
+            sizes = np.sqrt(np.diag(Q)) * np.linalg.norm(W, axis=0)
+        return sizes / max(float(sizes.sum()), np.finfo(float).tiny)
 
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each component's size (see ``topic_sizes_``) and heaviest words with their weights."""

@@ -45,11 +45,6 @@ def extrapolate_step(block: Arrays, W: np.ndarray, S: np.ndarray, explained: np.
     return kept, gram * np.outer(scale, scale)
 
 
-def starting_point(block: Arrays) -> np.ndarray:
-    """Return the rows of W that an epoch starts from."""
-    return block[name_of_start(block)]
-
-
 def name_of_start(block: Arrays) -> str:
     """Return the name of the array that has the rows of W that an epoch starts from."""
     return "extrapolated" if "extrapolated" in block else "W"

@@ -15,6 +15,7 @@ import numpy as np
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
+from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
@@ -24,8 +25,9 @@ from ...engine.device import kernels
 from ...topics import WordGroup
 from .nndsvd import fill_zeros, nndsvd
 from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
-from .start import previous_rows, random_rows
 
+#: Step in the address of the draws of the first W. No real step has this number.
+BEGIN = -1
 #: Sweeps over the rows of new documents while W is fixed.
 FOLD_IN_SWEEPS = 100
 #: Components that `describe` shows, and words of each.
@@ -90,9 +92,44 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         With a previous model, ``seen`` approximates what the rows that it was trained on would add to P.
         """
         if previous is not None:
-            W = previous_rows(previous, data, self, block)
+            W = self._previous_rows(previous, data, block)
             return {"W": W, "seen": self.explained(W, previous.shared["Q"]).astype(self.dtype)}
-        return {"W": random_rows(self, block, self.scale)}
+        return {"W": self._random_rows(block, self.scale)}
+
+    def _random_rows(self, block: int, mean: float) -> np.ndarray:
+        """Return a block of W (rows, K) with numbers drawn uniformly from 0 to twice ``mean``."""
+        first = self.bounds[block]
+        W = np.empty((self.bounds[block + 1] - first, self.n_components), self.dtype)
+        nmf.fill_uniform(random.key(self.seed, BEGIN, 0), first, W, 2 * mean)
+        return W
+
+    def _previous_rows(self, previous: PreviousModel, data: Corpus | Matrix, block: int) -> np.ndarray:
+        """Return a block of W (rows, K): the previous model's rows, and small random ones for words that are new.
+
+        The previous model is read one block at a time.
+        """
+        first = self.bounds[block]
+        stop = self.bounds[block + 1]
+        if isinstance(data, Corpus):
+            ids = find_word_ids(data.vocabulary["word"].slice(first, stop - first), previous.vocabulary)
+        else:
+            ids = np.arange(first, stop)
+        known = np.zeros(len(ids), bool)
+        values = np.zeros((len(ids), self.n_components), self.dtype)
+        total = 0.0
+        size = 0
+        old_first = 0
+        for arrays in previous.blocks():
+            W = arrays["W"]
+            here = (ids >= old_first) & (ids < old_first + len(W))
+            values[here] = W[ids[here] - old_first]
+            known |= here
+            total += float(W.sum(dtype=np.float64))
+            size += W.size
+            old_first += len(W)
+        rows = self._random_rows(block, total / max(1, size))
+        rows[known] = values[known]
+        return rows
 
     @property
     def _starts_from_singular_vectors(self) -> bool:

@@ -24,7 +24,7 @@ from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
-from .extrapolation import extrapolate_step, name_of_start, starting_point
+from .extrapolation import extrapolate_step, name_of_start
 from .factorization import FOLD_IN_SWEEPS, Factorization, add_in_place, cut_sums, shard_sums
 from .late_products import add_late, computed, computed_whole, is_late, is_smaller, late
 from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
@@ -132,7 +132,7 @@ class FrobeniusFactorization(Factorization):
         if self.continues:
             P = self.merge({"P": P}, {"P": block["seen"]})["P"]
             Q = Q + shared["seen"]
-        revived = self._revived(starting_point(block), Q, int(block.get("first_row", 0)))
+        revived = self._revived(block[name_of_start(block)], Q, int(block.get("first_row", 0)))
         W, S, inner, violation = self.update_columns(revived, P, Q)
         kept: Arrays = {"W": W}
         if "first_row" in block:

@@ -185,12 +185,12 @@ def table_parts(data: Any, options: ReadOptions) -> Iterator[TablePart]:
     """Yield the rows of a table in parts. Only the columns that the options name are converted."""
     if is_dask_collection(data):
         for part in _select(data, options).to_delayed():
-            yield from _parts_of(part.compute(), options)
+            yield from _parts_of(part.compute())
     else:
-        yield from _parts_of(_select(data, options), options)
+        yield from _parts_of(_select(data, options))
 
 
-def _parts_of(data: Any, options: ReadOptions) -> Iterator[TablePart]:
+def _parts_of(data: Any) -> Iterator[TablePart]:
     try:
         batches = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):

@@ -141,9 +141,7 @@ def _pair_up(
 
 
 @kernel
-def _fill_up(
-    first: int, stop: int, rows: np.ndarray, begin: np.ndarray, tile: int, positions: np.ndarray, data: np.ndarray
-) -> None:
+def _fill_up(first: int, stop: int, begin: np.ndarray, tile: int, positions: np.ndarray, data: np.ndarray) -> None:
     """Set all entries of the slices ``first`` to ``stop - 1`` to 0, at the row of zeros that follows a tile."""
     for i in range(begin[first], begin[stop]):
         positions[i] = tile
@@ -182,7 +180,7 @@ def _slice_rows(A: SparseRows, n_columns: int, tile: int, block: int) -> SliceAr
         for t in range(n_tiles):
             slices, entries = _pair_up(counts[t], start, slices, entries, rows, begin, at[t])
             first[b * n_tiles + t + 1] = slices
-        _fill_up(before, slices, rows, begin, tile, positions, data)
+        _fill_up(before, slices, begin, tile, positions, data)
         for i in range(start, stop):
             for j in range(A.indptr[i], A.indptr[i + 1]):
                 t = tile_of[A.indices[j]]
@@ -218,7 +216,7 @@ def _slice_columns(A: SparseRows, n_columns: int, tile: int) -> SliceArrays:
         before = slices
         slices, entries = _pair_up(counts, np.int64(0), slices, entries, rows, begin, at)
         first[t + 1] = slices
-        _fill_up(before, slices, rows, begin, tile, positions, data)
+        _fill_up(before, slices, begin, tile, positions, data)
         for i in range(start, stop):
             for j in range(A.indptr[i], A.indptr[i + 1]):
                 place = at[A.indices[j]]

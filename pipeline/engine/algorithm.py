@@ -391,8 +391,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return how many threads train on a worker whose Dask runs ``threads`` tasks at a time."""
         return threads
 
-    def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
-        """Return the memory of the largest task. ``available`` is the number of bytes that a thread may use."""
+    def largest_task(self, data: DataT) -> MemoryEstimate:
+        """Return the memory of the largest task."""
         return max((self.memory(data, chunk) for chunk in data.chunks), key=lambda estimate: estimate.total)
 
     def held_memory(self, data: DataT) -> int:

@@ -92,9 +92,9 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     def cell_memory(self, data: DataT) -> MemoryEstimate:
         """Return the bytes of one cell: what `prepare` takes and returns, a row block and a column block."""
 
-    def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
+    def largest_task(self, data: DataT) -> MemoryEstimate:
         """Return the memory of the largest sweep or cell."""
-        return max(super().largest_task(data, available), self.cell_memory(data), key=lambda estimate: estimate.total)
+        return max(super().largest_task(data), self.cell_memory(data), key=lambda estimate: estimate.total)
 
     def held_memory(self, data: DataT) -> int:
         """Return the bytes of all rows and columns, and of what their cells need."""

@@ -64,18 +64,13 @@ class MemoryPlan:
         }
 
 
-def available_bytes(algorithm: AnyAlgorithm, capacity: Capacity) -> int:
-    """Return the bytes that the tasks of a worker may use."""
-    if not capacity.memory:
-        return UNLIMITED
-    return usable_bytes(capacity.memory, algorithm.held_share)
-
-
 def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> MemoryPlan:
     """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
-    available = available_bytes(algorithm, capacity)
-    largest = algorithm.largest_task(data, available // capacity.threads)
+    available = UNLIMITED
+    if capacity.memory:
+        available = usable_bytes(capacity.memory, algorithm.held_share)
+    largest = algorithm.largest_task(data)
     if algorithm.device != "cpu":
         _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
     pinned = 0

@@ -10,7 +10,6 @@ from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import Arrays, JsonObject
 from ...io.text.vocabulary import find_word_ids, translate_words
-from ..models.base import apply
 from ..models.base.similarity import top_indices
 from .base import Explorer
 from .documents import DocumentTable, SourceTexts
@@ -228,9 +227,8 @@ class TopicExplorer(Explorer):
 
     def _shares(self, doc_ptr: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
         """Return the topic shares of documents given by the ids of the corpus: (D, K), rows sum to one."""
-        estimator = self.model.estimator
         doc_ptr, words = translate_words(doc_ptr, corpus_ids, self._model_ids)
-        rows = estimator._transform_chunk(doc_ptr, words, apply.document_keys(estimator, doc_ptr, words))
+        rows = self.model.estimator._transform_chunk(doc_ptr, words)
         return rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
 
     def _topics_of_words(self, ids: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

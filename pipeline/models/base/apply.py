@@ -64,7 +64,14 @@ class Documents(NamedTuple):
     chunk: Chunk
     doc_ptr: np.ndarray  # (D + 1,) int64
     words: np.ndarray  # (n,) uint32
-    keys: np.ndarray  # (D,) uint64
+
+    def keys(self, estimator: "TextEstimator") -> np.ndarray:
+        """Return one random key per document: (D,) uint64.
+
+        It depends on the seed and the document's words only, so the score of a document does not depend on its
+        neighbours.
+        """
+        return random.fingerprints(self.doc_ptr, self.words, random.key(estimator._seed_number()))
 
 
 @contextmanager
@@ -111,7 +118,7 @@ def sum_chunks(
 def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray:
     """Transform the documents of a chunk: (D, K), one row per document."""
     estimator, documents = _open(model, data, index)
-    return estimator._transform_chunk(documents.doc_ptr, documents.words, documents.keys)
+    return estimator._transform_chunk(documents.doc_ptr, documents.words)
 
 
 def write_transformed_chunk(
@@ -182,7 +189,7 @@ def score_chunk(model: ModelHandle, data: DataRef, index: int, options: Mapping[
     """Return the sums that the model's ``_score_chunk`` gives for a chunk's documents."""
     estimator, documents = _open(model, data, index)
     scored = cast("ScoredEstimator[Any]", estimator)
-    return scored._score_chunk(documents.doc_ptr, documents.words, documents.keys, **options)
+    return scored._score_chunk(documents.doc_ptr, documents.words, documents.keys(estimator), **options)
 
 
 def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
@@ -194,11 +201,11 @@ def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
     estimator, documents = _open(model, data, index)
     doc_ptr = documents.doc_ptr[: MATCHED_DOCUMENTS + 1]
     words = documents.words[: doc_ptr[-1]]
-    keys = documents.keys[: len(doc_ptr) - 1]
+    keys = documents.keys(estimator)[: len(doc_ptr) - 1]
     is_first = split_mask(doc_ptr, keys)
     halves = []
     for mask in (is_first, ~is_first):
-        rows = estimator._transform_chunk(*select_tokens(doc_ptr, words, mask), keys)
+        rows = estimator._transform_chunk(*select_tokens(doc_ptr, words, mask))
         halves.append(rows / row_lengths(rows)[:, None])
     has_both = halves[0].any(axis=1) & halves[1].any(axis=1)
     # Rounded, so that the result does not depend on the order in which a library adds up products.
@@ -208,14 +215,6 @@ def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
     # Each document ties with itself once.
     won = (own > cosines).sum() + 0.5 * ((own == cosines).sum() - n)
     return {"won": np.float64(won), "pairs": np.int64(n * (n - 1))}
-
-
-def document_keys(estimator: "TextEstimator", doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return one random key per document: (D,) uint64.
-
-    It depends on the seed and the document's words only, so the row of a document does not depend on its neighbours.
-    """
-    return random.fingerprints(doc_ptr, words, random.key(estimator._seed_number()))
 
 
 def open_model(model: ModelHandle) -> Any:
@@ -231,16 +230,16 @@ def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator
     chunk = corpus.read_chunk(index)
     model_ids = find_word_ids(corpus.vocabulary["word"], estimator._fitted().vocabulary)
     doc_ptr, words = translate_words(chunk.doc_ptr, chunk.words, model_ids)
-    return estimator, Documents(corpus, chunk, doc_ptr, words, document_keys(estimator, doc_ptr, words))
+    return estimator, Documents(corpus, chunk, doc_ptr, words)
 
 
 def _row_groups(estimator: "TextEstimator", documents: Documents) -> Iterator[np.ndarray]:
     """First yield an empty (0, K) array that shows dtype and width, then the rows in groups of about GROUP_BYTES."""
-    doc_ptr, words, keys = documents.doc_ptr, documents.words, documents.keys
-    empty = estimator._transform_chunk(doc_ptr[:1], words[:0], keys[:0])
+    doc_ptr, words = documents.doc_ptr, documents.words
+    empty = estimator._transform_chunk(doc_ptr[:1], words[:0])
     yield empty
     step = max(1, GROUP_BYTES // (empty.itemsize * empty.shape[1]))
-    for first in range(0, len(keys), step):
+    for first in range(0, len(doc_ptr) - 1, step):
         group_ptr = doc_ptr[first : first + step + 1]
         group_words = words[group_ptr[0] : group_ptr[-1]]
-        yield estimator._transform_chunk(group_ptr - group_ptr[0], group_words, keys[first : first + step])
+        yield estimator._transform_chunk(group_ptr - group_ptr[0], group_words)

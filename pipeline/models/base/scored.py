@@ -22,7 +22,10 @@ class ScoredEstimator(TextEstimator[DataT]):
 
     @abstractmethod
     def _score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `_transform_chunk`."""
+        """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `_transform_chunk`.
+
+        ``keys`` (D,) uint64 are the keys of the documents' random draws.
+        """
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return the held-out log-likelihood per token by document completion; larger is better.

@@ -59,11 +59,10 @@ class TextEstimator(Estimator[DataT]):
         return data
 
     @abstractmethod
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return one row per document, (D, K) float32.
 
-        The words of document d are ``words[doc_ptr[d]:doc_ptr[d + 1]]``, as ids of the model; ``keys`` (D,) uint64 are
-        the keys of its random draws.
+        The words of document d are ``words[doc_ptr[d]:doc_ptr[d + 1]]``, as ids of the model.
         """
 
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:
@@ -81,7 +80,7 @@ class TextEstimator(Estimator[DataT]):
     @property
     def _n_features_out(self) -> int:
         """Number of columns of ``transform``, for `Transformer`."""
-        return self._transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
+        return self._transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32)).shape[1]
 
     def transform_to(
         self,
@@ -170,8 +169,7 @@ class TextEstimator(Estimator[DataT]):
         known = ids[ids >= 0].astype(np.uint32)
         if not len(known):
             raise KeyError(f"none of {', '.join(words)} is among the words of this model")
-        doc_ptr = np.array([0, len(known)])
-        return self._transform_chunk(doc_ptr, known, apply.document_keys(self, doc_ptr, known))[0]
+        return self._transform_chunk(np.array([0, len(known)]), known)[0]
 
     def search(
         self,

@@ -337,7 +337,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
 
     # --- further documents ---
 
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Estimate the topic weights of documents given as word ids of the model: (D, K) float32, rows sum to one."""
         return fold_in(doc_ptr, words, self._trained_topics())
 

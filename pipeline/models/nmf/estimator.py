@@ -460,7 +460,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         (error,) = self._factor.algorithm.metrics_from_sums(sums, held_out=True).values()
         return -error
 
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the rows of H of documents given by the model's word ids: (D, K)."""
         return inference.fold_in(doc_ptr, words, self._factor)
 

@@ -112,7 +112,7 @@ def _write_corpus(
 ) -> Corpus:
     """Draw walks in tasks, and write them as a corpus. ``about`` is what `commit_corpus` writes to corpus.json."""
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options)
-    _check_memory(graph, options, executor, chunk_tokens)
+    _check_memory(graph, executor, chunk_tokens)
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     # Walks are drawn twice: once to count visits, which decide the ids, and once to write the chunks. Drawing is
     # cheaper than storing them in between.
@@ -153,7 +153,7 @@ def _default_chunk_tokens(graph: Graph, options: WalkOptions) -> int:
     return default_chunk_tokens(tokens, options.walk_length)
 
 
-def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_tokens: int) -> None:
+def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:
     """Raise DataError if a worker has too little memory for the graph and one chunk per thread."""
     # All tasks of a worker share the graph, the sums of its rows and, for weighted graphs, one alias table per node.
     shared = graph.nbytes + 8 * graph.n_nodes

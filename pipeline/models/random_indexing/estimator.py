@@ -248,7 +248,7 @@ class RandomIndexing(CorpusEstimator):
         entropy = np.log2(frequency) - statistics[:, INFORMATION] / (ri_text.INFORMATION_UNIT * frequency)
         return (1 - entropy / max(1.0, np.log2(max(2, n_documents)))).astype(np.float32)
 
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return one vector per document, the weighted sum of its words' vectors: (documents, D) float32."""
         model = self._fitted()
         terms = self._document_terms

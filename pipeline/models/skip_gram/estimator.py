@@ -163,7 +163,7 @@ class SkipGramEstimator(CorpusEstimator):
             self._wv = WordVectors(self.words_, vectors, counts=model.shared["frequency"])
         return self._wv
 
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the mean of the vectors of each document's words: (D, vector_size) float32, zeros without words."""
         rows = np.zeros((len(doc_ptr) - 1, self.vector_size), np.float32)
         for document in range(len(rows)):

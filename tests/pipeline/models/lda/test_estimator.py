@@ -96,15 +96,14 @@ def test_the_weights_of_a_document_depend_on_its_own_words_only(corpus, model):
     assert rows.shape == (corpus.n_documents, 5)
     np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-5)
     chunk = corpus.read_chunk(2)
-    keys = np.arange(chunk.n_documents, dtype=np.uint64)
-    together = model._transform_chunk(chunk.doc_ptr, chunk.words, keys)
+    together = model._transform_chunk(chunk.doc_ptr, chunk.words)
     one = slice(chunk.doc_ptr[4], chunk.doc_ptr[5])
-    alone = model._transform_chunk(np.array([0, one.stop - one.start]), chunk.words[one], keys[4:5])
+    alone = model._transform_chunk(np.array([0, one.stop - one.start]), chunk.words[one])
     np.testing.assert_array_equal(together[4:5], alone)
 
 
 def test_an_empty_document_gets_the_prior(model):
-    row = model._transform_chunk(np.array([0, 0]), np.empty(0, np.uint32), np.zeros(1, np.uint64))
+    row = model._transform_chunk(np.array([0, 0]), np.empty(0, np.uint32))
     np.testing.assert_allclose(row, [[0.2] * 5], rtol=1e-6)
 
 

@@ -146,8 +146,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Sum the contexts of the words of one range of blocks that occur in one chunk."""
-        reach = 0 if self.contexts == "documents" else self.radius
-        tokens = ri_text.prepare_tokens(chunk, model.shared["kept"], reach)
+        tokens = ri_text.prepare_tokens(chunk, model.shared["kept"], self.window.reach)
         bounds = self._bounds_of(self.range_index)
         lo, hi = (int(position) for position in np.searchsorted(tokens.ids, (bounds[0], bounds[-1])))
         ids = tokens.ids[lo:hi]

@@ -263,15 +263,6 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Add two deltas of the same block; by default with `add`. Both must stay unchanged."""
         return add(left, right)
 
-    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add deltas of the same block, with the bits of `merge` from the first to the last, which is the default.
-
-        The engine merges with this method: two deltas at a time, or more if `is_exact`. Override it if adding all of
-        them at once is faster, or for dense deltas, where a new array for each sum takes longer than adding. If they
-        may be overwritten, nobody else needs them, but several blocks may share an array, which must stay as it is.
-        """
-        return reduce(self.merge, deltas)
-
     def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
         """Return the deltas of a shard in the form that `merge_many` takes; by default as the last sweep returned them.
 
@@ -347,6 +338,15 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
             yield self.begin(data, block, previous)
 
     # --- faster merging, with the same result ---
+
+    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add deltas of the same block, with the bits of `merge` from the first to the last, which is the default.
+
+        The engine merges with this method: two deltas at a time, or more if `is_exact`. Override it if adding all of
+        them at once is faster, or for dense deltas, where a new array for each sum takes longer than adding. If they
+        may be overwritten, nobody else needs them, but several blocks may share an array, which must stay as it is.
+        """
+        return reduce(self.merge, deltas)
 
     def is_exact(self, step: int) -> bool:
         """Return whether the order of merging a step's deltas makes no difference, as for sums of integers.

@@ -9,6 +9,7 @@ import pyarrow as pa
 import scipy
 
 from ..errors import DataError
+from ..ranges import bounded_ranges
 from ..stores.matrix import first_marked_entry
 
 #: Most stored numbers of a block, about. A longer row is a block of its own.
@@ -130,12 +131,7 @@ def cut_rows(numbers_before: np.ndarray, first: int, stop: int, numbers: int) ->
     A longer row is a range of its own. ``numbers_before`` (D + 1,) has the stored numbers before each row.
     """
     # Each row counts one number more than it has, so that a range of empty rows is bounded too.
-    weights = numbers_before + np.arange(len(numbers_before))
-    while first < stop:
-        last = int(np.searchsorted(weights, weights[first] + numbers, side="right")) - 1
-        last = min(stop, max(first + 1, last))
-        yield first, last
-        first = last
+    return bounded_ranges(numbers_before + np.arange(len(numbers_before)), numbers, first, stop)
 
 
 # --- what the entries are ---

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..matrices.names import first_repetition
+from ..ranges import bounded_ranges
 from .kept import KeptColumns, first_not_utf8
 
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
@@ -255,10 +256,4 @@ def check_lengths(lengths: np.ndarray, row_name: RowName) -> None:
 def batch_ranges(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
     """Cut documents of these lengths into runs of about BATCH_TOKENS tokens: yield the first and the end of each."""
     # Each document counts one token more than it has, so that a run of empty documents is bounded too.
-    ends = np.cumsum(lengths + 1)
-    first = 0
-    while first < len(lengths):
-        before = ends[first - 1] if first else 0
-        stop = max(first + 1, int(np.searchsorted(ends, before + BATCH_TOKENS)))
-        yield first, stop
-        first = stop
+    return bounded_ranges(np.append(0, np.cumsum(lengths + 1)), BATCH_TOKENS)

@@ -10,7 +10,6 @@ Layout below the URL::
 
 import hashlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import pyarrow as pa
 import scipy.sparse
 
 from ..errors import DataError
+from ..ranges import bounded_ranges
 from .chunk_table import TABLE, read_chunk_table, write_chunk_table
 from .parquet import parquet_bytes
 from .store import Arrays, Store, check_format
@@ -186,7 +186,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
     store.delete("graph.json")
     digest = hashlib.sha256()
     infos = []
-    for index, (first, stop) in enumerate(_node_ranges(edges.matrix.indptr, chunk_edges)):
+    for index, (first, stop) in enumerate(bounded_ranges(edges.matrix.indptr, chunk_edges)):
         arrays = _chunk_arrays(edges, first, stop)
         for array in arrays.values():
             digest.update(array.tobytes())
@@ -211,17 +211,6 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
         },
     )
     return Graph(store.url)
-
-
-def _node_ranges(row_ptr: np.ndarray, chunk_edges: int) -> Iterator[tuple[int, int]]:
-    """Yield the first node of each chunk, and the first one after it; see `write_graph`."""
-    n_nodes = len(row_ptr) - 1
-    first = 0
-    while first < n_nodes:
-        fitting = int(np.searchsorted(row_ptr, row_ptr[first] + chunk_edges, side="right")) - 1
-        stop = min(n_nodes, max(first + 1, fitting))
-        yield first, stop
-        first = stop
 
 
 def _chunk_arrays(edges: Edges, first: int, stop: int) -> dict[str, np.ndarray]:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import scipy
 
 from ..errors import DataError
+from ..ranges import bounded_ranges
 from .chunk_table import TABLE, read_chunk_table, write_chunk_table
 from .store import Store, check_format
 
@@ -360,17 +361,12 @@ def _cut(block: MatrixBlock, chunk_numbers: int) -> Iterator[MatrixBlock]:
         block = scipy.sparse.csr_matrix(block)
         # An entry that is stored twice would count as two entries below.
         block.sum_duplicates()
-        ends = block.indptr[1:].astype(np.int64)
+        numbers_before = block.indptr.astype(np.int64)
     else:
         block = np.asarray(block)
-        ends = np.arange(1, len(block) + 1) * block.shape[1]
-    first = 0
-    while first < len(ends):
-        before = ends[first - 1] if first else 0
-        # At least one row per part, however long it is.
-        stop = max(first + 1, int(np.searchsorted(ends, before + chunk_numbers, "right")))
+        numbers_before = np.arange(len(block) + 1) * block.shape[1]
+    for first, stop in bounded_ranges(numbers_before, chunk_numbers):
         yield block[first:stop]
-        first = stop
 
 
 def _sparse_arrays(block: MatrixBlock, dtype: np.dtype) -> dict[str, np.ndarray]:

@@ -152,7 +152,9 @@ class RetrainConfig(Section):
         0.5,
         description="Do not publish a version if a larger share of the tokens of its new documents are new words",
     )
-    keep: PositiveInt = Field(7, description="Number of latest versions kept. The one in use is always kept")
+    keep: PositiveInt = Field(
+        7, description="Number of latest versions kept. The one in use and the one before it are always kept"
+    )
     dates: str = Field(
         r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",
         description="Regular expression for year, month and day in the path of a file, used by --as-of",

@@ -4,7 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from .errors import DataError
@@ -27,6 +27,7 @@ class FileVersion:
     digest: str  # of the content, or the object store's tag
     batch: str = ""  # the corpus that holds its documents
     changed: str = ""  # see SourceFile
+    read_as: str = ""  # the URL that its documents have in that corpus, if the file has moved since
 
 
 Manifest = dict[str, FileVersion]
@@ -108,6 +109,34 @@ def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, File
         changed=sorted(url for url in found.keys() & known.keys() if found[url].digest != known[url].digest),
         removed=sorted(known.keys() - found.keys()),
     )
+
+
+def follow_moves(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Manifest:
+    """Return ``known`` with the present URLs of files that were moved or renamed.
+
+    A file has moved if its content is at a URL that was not known, and no more where it was. So the documents of a
+    folder that was moved, or of a log that was rotated, are not read again.
+    """
+    known = dict(known)
+    while True:
+        gone: dict[tuple[int, str], list[str]] = {}
+        for url in sorted(known, reverse=True):
+            if url not in found or _content(found[url]) != _content(known[url]):
+                gone.setdefault(_content(known[url]), []).append(url)
+        moved = [url for url in sorted(found.keys() - known.keys()) if _content(found[url]) in gone]
+        if not moved:
+            return known
+        # The URL that a file has left may be the new one of another: rotation renames a.1 to a.2, and then a to a.1.
+        for url in moved:
+            candidates = gone[_content(found[url])]
+            if candidates:
+                old = candidates.pop()
+                file = known.pop(old)
+                known[url] = replace(file, read_as=file.read_as or old)
+
+
+def _content(file: FileVersion) -> tuple[int, str]:
+    return file.size, file.digest
 
 
 def date_in_url(url: str, pattern: str) -> date | None:

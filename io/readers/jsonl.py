@@ -200,12 +200,22 @@ def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
     except (ValueError, RecursionError) as error:  # the latter for lists in lists in lists and so on
-        raise DataError(f"{where}: not valid JSON ({error}); each line must be an object") from None
+        raise DataError(f"{where}: not valid JSON ({error}); each line must be an object{_advice(raw)}") from None
     if not isinstance(found, dict):
         raise DataError(
             f"{where}: a JSON {type(found).__name__} where an object is needed; write one object per line (jq -c '.[]')"
         )
     return found
+
+
+def _advice(raw: bytes) -> str:
+    """Return how to convert a file whose first line shows that an array or an object has several lines; else ""."""
+    start = raw.strip()
+    if start.startswith(b"["):
+        return ", so convert the array with jq -c '.[]'"
+    if start == b"{":
+        return ", so convert objects of several lines with jq -c ."
+    return ""
 
 
 def _missing_field(option: str, name: str, found: dict[str, Any], where: str) -> str:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -134,7 +135,9 @@ def find_folders(source: Paths) -> list[SourceFile]:
     folders: list[tuple[fsspec.AbstractFileSystem, str]] = []
     for url in path_list(source):
         filesystem, path = filesystem_of(url)
-        found = sorted(filesystem.glob(path)) if _is_pattern(path) else [path]
+        found = [path]
+        if _is_pattern(path):
+            found = sorted(match for match in filesystem.glob(path) if _is_meant(match, path))
         folders += [(filesystem, folder.rstrip("/")) for folder in found if filesystem.isdir(folder)]
     if not folders:
         raise DataError(f"{source}: no such folder; check the path or the pattern")
@@ -166,10 +169,7 @@ def _matches(source: str) -> list[_Found]:
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
         listing = filesystem.glob(path, detail=True)
-        # As in a shell, a pattern must begin with a dot to match names that do.
-        if not PurePosixPath(path).name.startswith("."):
-            listing = {match: info for match, info in listing.items() if not PurePosixPath(match).name.startswith(".")}
-        found = _followed(filesystem, listing)
+        found = _followed(filesystem, {match: listing[match] for match in listing if _is_meant(match, path)})
         infos = {match: info for match, info in found.items() if info["type"] == "file"}
     elif filesystem.isdir(path):
         below = filesystem.find(path, detail=True)
@@ -215,6 +215,13 @@ def _check_no_folders(infos: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
+
+
+def _is_meant(match: str, pattern: str) -> bool:
+    """Return whether a pattern names each hidden part of a path that it matches. As in a shell, ``*`` does not."""
+    named = [part for part in PurePosixPath(pattern).parts if part.startswith(".")]
+    hidden = [part for part in PurePosixPath(match).parts if part.startswith(".")]
+    return all(any(fnmatchcase(part, each) for each in named) for part in hidden)
 
 
 def _is_hidden(name: str) -> bool:

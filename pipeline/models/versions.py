@@ -44,6 +44,7 @@ class FileRecord(TypedDict):
     changed: NotRequired[str]
     digest: str
     batch: str
+    read_as: NotRequired[str]
 
 
 class VersionFacts(TypedDict):
@@ -328,16 +329,16 @@ class Versions:
     def delete_unused(self, keep: int, current: str = "") -> None:
         """Delete old versions, and all batches and runs that nothing needs any more.
 
-        Keeps the last ``keep`` versions and the one in use, the batches that these need, and the batch and the run
-        that are named ``current``. Folders that created.json does not name are left alone.
+        Keeps the last ``keep`` versions, the one in use and the one before it, the batches that these need, and the
+        batch and the run that are named ``current``. Folders that created.json does not name are left alone.
         """
         created = self._created()
         head = self.head
-        kept = {
-            number: head.folders[number]
-            for number in (*sorted(head.folders)[-keep:], head.version)
-            if number in head.folders
-        }
+        needed = {*sorted(head.folders)[-keep:], head.version}
+        if head.version in head.folders:
+            # For a rollback.
+            needed.add(self.read(head.version)["previous"])
+        kept = {number: folder for number, folder in head.folders.items() if number in needed}
         # HEAD first. From here on, nobody reads the versions that are deleted below.
         self._write_head(replace(head, folders=kept))
         kept_versions = set(kept.values())

@@ -10,7 +10,7 @@ from dataclasses import replace
 import fsspec
 import pytest
 from corpusmill.io.errors import DataError
-from corpusmill.io.manifest import FileVersion, compare_manifests, describe_files, files_up_to
+from corpusmill.io.manifest import FileVersion, compare_manifests, describe_files, files_up_to, follow_moves
 from corpusmill.io.readers.source import SourceFile, find_files
 
 DATES = r"(\d{4})-(\d{2})-(\d{2})"
@@ -41,6 +41,33 @@ def test_a_file_of_which_only_the_time_differs_is_not_changed(tmp_path):
     after = manifest_of(tmp_path, before)
     assert after != before
     assert compare_manifests(before, after).to_ingest == []
+
+
+def manifest(**contents):
+    return {url: FileVersion(1, "", digest) for url, digest in contents.items()}
+
+
+@pytest.mark.parametrize(
+    "known, found, followed",
+    [
+        ({"a": "x", "b": "y"}, {"c": "x", "d": "y"}, {"c": ("x", "a"), "d": ("y", "b")}),
+        ({"a": "x"}, {"a": "x", "b": "x"}, {"a": ("x", "")}),  # a copy
+        ({"a": "x", "b": "x"}, {"c": "x"}, {"b": ("x", ""), "c": ("x", "a")}),
+        ({"a": "x"}, {"b": "x", "c": "x"}, {"b": ("x", "a")}),
+        ({"a": "x"}, {"a": "new", "b": "x"}, {"b": ("x", "a")}),
+        ({"a": "x", "a1": "y"}, {"a": "new", "a1": "x", "a2": "y"}, {"a1": ("x", "a"), "a2": ("y", "a1")}),
+        ({"a": "x", "b": "y"}, {"a": "y", "b": "x"}, {"a": ("x", ""), "b": ("y", "")}),  # read again
+        ({"a": "x"}, {"b": "other"}, {"a": ("x", "")}),
+    ],
+)
+def test_moved_files_are_followed_by_their_content(known, found, followed):
+    result = follow_moves(manifest(**known), manifest(**found))
+    assert {url: (file.digest, file.read_as) for url, file in result.items()} == followed
+
+
+def test_a_file_that_moves_twice_keeps_the_url_that_its_documents_have():
+    once = follow_moves(manifest(a="x"), manifest(b="x"))
+    assert follow_moves(once, manifest(c="x"))["c"].read_as == "a"
 
 
 def test_the_digest_is_that_of_the_stored_bytes_also_of_a_compressed_file(tmp_path):

@@ -1,6 +1,7 @@
 """Bad input is refused with an error that names the file and the line."""
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,18 @@ def test_null_text(tmp_path):
 )
 def test_bad_json(tmp_path, line, match):
     refuses(write_lines(tmp_path / "x.jsonl", ['{"text": "fine"}', line]), rf"x\.jsonl, {match}")
+
+
+@pytest.mark.parametrize(
+    "documents, indent, advice",
+    [
+        ([{"text": "boat"}, {"text": "sea"}], 2, r"convert the array with jq -c '\.\[\]'$"),
+        ({"text": "boat"}, 2, r"convert objects of several lines with jq -c \.$"),
+    ],
+)
+def test_json_of_several_lines_is_named_with_the_command_that_converts_it(tmp_path, documents, indent, advice):
+    path = write_lines(tmp_path / "x.json", json.dumps(documents, indent=indent).splitlines())
+    refuses(path, rf"x\.json, line 1: not valid JSON .*each line must be an object, so {advice}")
 
 
 def test_a_missing_field_of_tokens_is_named_by_the_option_of_tokens(tmp_path):

@@ -16,7 +16,7 @@ from corpusmill.io.errors import DataError
 from corpusmill.io.readers.batches import BATCH_TOKENS, ReadOptions
 from corpusmill.io.readers.open import open_in_memory, open_source
 from corpusmill.io.readers.reader import line_partitions
-from corpusmill.io.readers.source import Partition, find_files, line_blocks
+from corpusmill.io.readers.source import Partition, find_files, find_folders, line_blocks
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -201,6 +201,21 @@ def test_a_pattern_leaves_out_hidden_names_unless_it_begins_with_a_dot(tmp_path)
     (tmp_path / ".#a.txt").symlink_to("me@host.123:1")
     assert [file.name for file in find_files(tmp_path / "*.txt")] == ["a.txt"]
     assert [file.name for file in find_files(tmp_path / ".b*")] == [".b.txt"]
+
+
+def test_a_pattern_leaves_out_hidden_folders_unless_it_names_them(tmp_path):
+    here = tmp_path / ".here"
+    for name in ("a/one.txt", "a/.ipynb_checkpoints/one.txt", ".git/two.txt"):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        write_lines(here / name, "boat")
+    assert [file.name for file in find_files(here / "**/*.txt")] == ["one.txt"]
+    assert [file.name for file in find_files(here / "*/*.txt")] == ["one.txt"]
+    assert [file.name for file in find_files(here / ".g*/*.txt")] == ["two.txt"]
+    assert len(find_files(here / "**/.ipynb_checkpoints/*.txt")) == 1
+    (here / ".git" / "cells.zarr").mkdir()
+    with pytest.raises(DataError, match="no such folder"):
+        find_folders(here / "**/*.zarr")
+    assert [folder.name for folder in find_folders(here / ".git/*.zarr")] == ["cells.zarr"]
 
 
 def test_a_link_to_a_folder_is_refused_in_a_folder(tmp_path):

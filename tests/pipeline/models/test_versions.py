@@ -92,11 +92,20 @@ def scatter(versions):
 
 def test_old_versions_are_deleted_with_the_batches_and_runs_that_only_they_need(versions):
     delete_unused(versions, keep=1, current="batch3")
-    assert versions.numbers == [3]
-    assert names(versions, "batches") == ["batch1", "batch3"]
+    assert versions.numbers == [2, 3]
+    assert names(versions, "batches") == ["batch1", "batch2", "batch3"]
     assert names(versions, "runs") == ["batch3"]
     delete_unused(versions, keep=1)
     assert names(versions, "runs") == []
+
+
+def test_the_version_before_the_one_in_use_is_kept_for_a_rollback(versions):
+    for number in (4, 5):  # refused
+        with versions.locked():
+            make(versions, number, ["batch1", f"batch{number}"])
+    delete_unused(versions, keep=1)
+    assert versions.numbers == [2, 3, 5]
+    assert versions.rollback()["version"] == 2
 
 
 def test_the_version_in_use_is_kept_however_old_it_is(versions):
@@ -108,7 +117,7 @@ def test_the_version_in_use_is_kept_however_old_it_is(versions):
 def test_files_of_other_programs_are_never_deleted(versions):
     strays = scatter(versions)
     delete_unused(versions, keep=1)
-    assert versions.numbers == [3]
+    assert versions.numbers == [2, 3]
     assert [path for path in strays if path.read_text() != "mine"] == []
 
 

@@ -174,13 +174,13 @@ class VersionBuilder:
                 estimator.forget(documents, client=self.client, run=folder)
 
     def _forgotten_by_batch(self) -> dict[str, list[str]]:
-        """Return the URLs of the files to forget, grouped by the name of the batch that contains their documents."""
+        """Return the files to forget, by the URLs and grouped by the batch that their documents have."""
         if self.plan.published is None:
             return {}
         batches: dict[str, list[str]] = {}
         for url in self.plan.forgotten:
-            batch = self.plan.published["partitions"][url]["batch"]
-            batches.setdefault(batch, []).append(url)
+            file = self.plan.published["partitions"][url]
+            batches.setdefault(file["batch"], []).append(file.get("read_as") or url)
         return batches
 
     # --- facts ---
@@ -270,6 +270,7 @@ def _record(file: FileVersion) -> FileRecord:
         "changed": file.changed,
         "digest": file.digest,
         "batch": file.batch,
+        "read_as": file.read_as,
     }
 
 

@@ -11,7 +11,15 @@ from pydantic import ValidationError
 from .....configs.resolve import without_secrets
 from .....configs.schema import Config
 from .....io.errors import DataError
-from .....io.manifest import Changes, FileVersion, Manifest, compare_manifests, describe_files, files_up_to
+from .....io.manifest import (
+    Changes,
+    FileVersion,
+    Manifest,
+    compare_manifests,
+    describe_files,
+    files_up_to,
+    follow_moves,
+)
 from .....io.readers.open import open_source
 from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
@@ -92,6 +100,7 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
     files = reader.files if reader else _files_of_store(config.corpus.url)
     found = describe_files(files, known, request.verify_digests)
+    known = follow_moves(known, found)
     known_then = known
     if request.as_of is not None:
         found, known_then = _up_to_date(config, request.as_of, found, known)
@@ -119,7 +128,7 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
 
 def _from_scratch(plan: RetrainPlan, found: Manifest) -> RetrainPlan:
     """Return the plan to train a new model on all files."""
-    manifest = {url: replace(file, batch="") for url, file in sorted(found.items())}
+    manifest = {url: replace(file, batch="", read_as="") for url, file in sorted(found.items())}
     return replace(plan, manifest=manifest, overrides={})
 
 
@@ -133,9 +142,11 @@ def _continued(
         forgotten = sorted([*plan.changes.changed, *plan.changes.removed])
     # With the times of now: a file that was touched, and not changed, is read for its digest once and not every night.
     manifest = {
-        url: replace(found.get(url, file), batch=file.batch) for url, file in known.items() if url not in forgotten
+        url: replace(found.get(url, file), batch=file.batch, read_as=file.read_as)
+        for url, file in known.items()
+        if url not in forgotten
     }
-    manifest |= {url: replace(found[url], batch="") for url in plan.changes.to_ingest}
+    manifest |= {url: replace(found[url], batch="", read_as="") for url in plan.changes.to_ingest}
     return replace(plan, manifest=dict(sorted(manifest.items())), forgotten=forgotten, start=published["version"])
 
 

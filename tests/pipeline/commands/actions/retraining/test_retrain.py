@@ -109,6 +109,38 @@ def test_random_indexing_subtracts_files_that_were_changed_or_removed():
         np.testing.assert_array_equal(found.wv[word], wanted.wv[word])
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_files_of_a_moved_folder_are_known(kind):
+    retrain(configuration(kind))
+    Path("days").rename("elsewhere")
+    config = configuration(kind)
+    config.source.path = "elsewhere/*.jsonl"
+    assert retrain(config)["status"] == "unchanged"
+    write_day(3, [BREAD + " zebra"] * 4, "elsewhere")
+    facts = retrain(config)
+    assert (file_names(facts, "added"), facts["changed"], facts["removed"]) == (["2026-11-03.jsonl"], [], [])
+    assert (facts["status"], facts["partitions"], facts["documents"] <= 4) == ("published", 3, True)
+    assert retrain(config)["status"] == "unchanged"
+
+
+def test_random_indexing_subtracts_moved_files_that_were_changed_or_removed():
+    retrain(configuration("random-indexing"))
+    # Logs are rotated like this.
+    Path("days/2026-11-02.jsonl").rename("days/2026-11-03.jsonl")
+    Path("days/2026-11-01.jsonl").rename("days/2026-11-02.jsonl")
+    write_day(1, [BREAD + " zebra"] * 4)
+    facts = retrain(configuration("random-indexing"))
+    assert (file_names(facts, "added"), facts["changed"], facts["forgotten"]) == (["2026-11-01.jsonl"], [], [])
+    Path("days/2026-11-02.jsonl").unlink()
+    write_day(3, [BOATS + " again"] * 5)
+    facts = retrain(configuration("random-indexing"))
+    assert file_names(facts, "forgotten") == ["2026-11-02.jsonl", "2026-11-03.jsonl"]
+    found = RandomIndexing.load("models")
+    wanted = RandomIndexing.load(retrain(configuration("random-indexing", url="anew"))["model"])
+    for word in wanted.words_:
+        np.testing.assert_array_equal(found.wv[word], wanted.wv[word])
+
+
 def test_removed_files_are_reported_by_models_that_cannot_subtract_them():
     retrain(configuration("word2vec"))
     Path("days/2026-11-01.jsonl").unlink()

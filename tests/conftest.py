@@ -82,7 +82,8 @@ def cluster_of():
             is_scaled(0)
         return client
 
-    with cluster, client:
+    # A worker that is killed must come back also on a busy machine.
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}), cluster, client:
         yield client_of
 
 

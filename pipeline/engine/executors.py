@@ -236,7 +236,7 @@ class OnDask(Executor):
             self.client.wait_for_workers(1, timeout=120)
             workers = self._look()
         if devices:
-            memory = self.client.run(device_memory)
+            memory = self.client.run(device_memory, on_error="ignore")
             devices_of = [memory.get(worker.address, DeviceMemory()) for worker in workers]
             workers = [
                 replace(worker, device=found.nbytes, device_manager=found.manager)

@@ -175,6 +175,12 @@ class Pool:
         self.taken.update(shards)
         return shards
 
+    def measure_anew(self) -> None:
+        """Forget how fast the workers were, because some of them are paused now."""
+        now = time.monotonic()
+        self.paces = {address: _Pace(now, pace.threads) for address, pace in self.paces.items()}
+        self.speeds = None
+
     def fast_workers(self) -> set[str]:
         """Return the workers that were not slow in this step; those of the last step if nothing was measured."""
         fastest = min((pace.measured for pace in self.paces.values()), default=float("inf"))

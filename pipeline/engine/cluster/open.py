@@ -227,6 +227,15 @@ def _local_workers(options: Options) -> int:
     return max(1, CPU_COUNT // threads)
 
 
+def _keep_nannies(stack: contextlib.ExitStack) -> None:
+    """Let nannies start their workers again however long that takes, and however often they die.
+
+    Dask closes a nanny whose worker died and is away after lost-worker-timeout, also if it had come back and died again
+    meanwhile. Then nobody would start the worker again.
+    """
+    stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}))
+
+
 def _local(stack: contextlib.ExitStack, options: Options) -> Options:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
@@ -235,6 +244,7 @@ def _local(stack: contextlib.ExitStack, options: Options) -> Options:
     # Python sets this while a new process imports the script that started it.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise ClusterError(f"a worker process imports this script, which would start further workers: {MAIN_GUARD}")
+    _keep_nannies(stack)
     try:
         cluster = distributed.LocalCluster(processes=True, **options)
     except RuntimeError as error:
@@ -267,6 +277,7 @@ def _local_cuda(stack: contextlib.ExitStack, options: Options) -> Options:
         from dask_cuda import LocalCUDACluster
     except ImportError:
         raise ClusterError("cluster kind 'local-cuda' needs dask-cuda: pip install 'corpusmill[cuda12]'") from None
+    _keep_nannies(stack)
     return {"address": stack.enter_context(closing_patiently(LocalCUDACluster(**options)))}
 
 

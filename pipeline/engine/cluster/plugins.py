@@ -86,7 +86,6 @@ class Leases(SchedulerPlugin):
         scheduler.handlers["corpusmill_take"] = self.take
         scheduler.handlers["corpusmill_begin"] = self.begin
         scheduler.handlers["corpusmill_is_open"] = self.is_open
-        scheduler.handlers["corpusmill_others_have_ended"] = self.others_have_ended
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
@@ -114,13 +113,6 @@ class Leases(SchedulerPlugin):
     def is_open(self, pool: str) -> bool:
         """Return whether a pool is open."""
         return pool in self.pools
-
-    def others_have_ended(self, address: str) -> bool:
-        """Return whether there are other workers that are not paused, and none of them sweeps."""
-        workers = self.scheduler.workers.values()
-        others = [worker for worker in workers if worker.address != address and worker.status is Status.running]
-        tasks = [task for worker in others for task in worker.processing]
-        return bool(others) and not any(str(task.key).startswith(SWEEP_PREFIX) for task in tasks)
 
     def taken(self, client: str) -> list[int]:
         """Return the numbers of the shards of a client's run that workers have taken."""
@@ -213,12 +205,17 @@ def close_pool(name: str, dask_scheduler: Scheduler) -> None:
     _leases(dask_scheduler).end(name)
 
 
-def n_left(name: str, dask_scheduler: Scheduler) -> int:
-    """Return how many shards of a pool no worker has taken. Runs at the scheduler."""
+def has_shards(name: str, speeds_have_changed: bool, dask_scheduler: Scheduler) -> bool:
+    """Return whether a pool has shards that no worker has taken. Runs at the scheduler.
+
+    If the speeds of the workers have changed, they are measured anew.
+    """
     pool = _leases(dask_scheduler).pools.get(name)
-    if pool is None:
-        return 0
-    return pool.left
+    if pool is None or not pool.left:
+        return False
+    if speeds_have_changed:
+        pool.measure_anew()
+    return True
 
 
 def _leases(scheduler: Scheduler) -> Leases:
@@ -345,24 +342,16 @@ class Exchange(WorkerPlugin):
     def take(self, phase: SweepPhase, pool: str) -> ShardLease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait.
 
-        The wait ends when the other workers have taken all shards, or have ended and left some. If all workers are
-        paused, the client ends the run.
+        The wait ends when the other workers have taken all shards. If all workers are paused, the client ends the run.
         """
         while self.worker.status is Status.paused:
             if self._take(pool, 0, 0) is None:
                 return None
-            if self._others_have_ended():
-                break
             time.sleep(LOOK_AGAIN_SECONDS)
         threads = self.worker.state.nthreads
         seconds = shard_seconds(phase)
         least = int(threads * LEASE_SECONDS / seconds) if seconds else 0
         return self._take(pool, threads, least)
-
-    def _others_have_ended(self) -> bool:
-        ask = self.worker.scheduler.corpusmill_others_have_ended
-        found: bool = sync(self.worker.loop, ask, address=self.worker.address)
-        return found
 
     def _take(self, pool: str, threads: int, least: int) -> ShardLease | None:
         take = self.worker.scheduler.corpusmill_take

@@ -17,7 +17,7 @@ from .plugins import (
     SWEEP_PREFIX,
     ShardLease,
     close_pool,
-    n_left,
+    has_shards,
     open_divided_pool,
     sweep_on_worker,
     update_on_worker,
@@ -203,7 +203,7 @@ class ClusterSweep:
         from distributed import Future
 
         if time.monotonic() > self._look_at:
-            self._submit(dict.fromkeys(self._joined()))
+            self._submit(dict.fromkeys(self._helpers()))
             self._look_at = time.monotonic() + LOOK_SECONDS
         events = []
         with contextlib.suppress(queue.Empty):
@@ -234,10 +234,14 @@ class ClusterSweep:
             for position, progress in message["swept"]:
                 self._on_swept(position, progress)
 
-    def _joined(self) -> list[str]:
-        """Return the workers that have had no task of this sweep, if shards are left that nobody has taken."""
-        workers = workers_of(self._client)
-        joined = sorted(workers.keys() - self._used)
-        if not joined or not self._client.run_on_scheduler(n_left, self._pool):
+    def _helpers(self) -> list[str]:
+        """Return the workers that can sweep shards which nobody has taken: those that have had no task of this sweep.
+
+        If all workers that sweep now are paused, the others help them, also those that ended because they were slower.
+        """
+        running = {address for address, worker in workers_of(self._client).items() if worker["status"] == "running"}
+        all_paused = running.isdisjoint(self._running.values())
+        helpers = running if all_paused else running - self._used
+        if not helpers or not self._client.run_on_scheduler(has_shards, self._pool, all_paused):
             return []
-        return joined
+        return sorted(helpers)

@@ -1,10 +1,11 @@
 """Workers take shards: each shard once, consecutive ones first, and few by slow workers."""
 
 import heapq
+import time
 
 import pytest
 from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_places, divided
-from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, n_left, open_divided_pool
+from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, has_shards, open_divided_pool
 from corpusmill.pipeline.engine.executors import Capacity
 from distributed import Client, LocalCluster
 from hypothesis import example, given
@@ -188,6 +189,17 @@ def test_a_slow_worker_gets_no_shard_that_faster_ones_would_sweep_before(left, i
     assert bool(pool.take("w1", 1, 9.0)) is is_served
 
 
+def test_a_slow_worker_gets_shards_again_if_the_speeds_are_measured_anew():
+    pool = Pool.of("pool", "run", "client", range(30), {"w0": range(10), "w1": range(10, 12)})
+    start = time.monotonic() - 9
+    assert pool.take("w1", 1, start) == [10]
+    for now in range(9):
+        pool.take("w0", 1, start + now)
+    assert pool.take("w1", 1, start + 9) == []
+    pool.measure_anew()
+    assert pool.take("w1", 1) == [11]
+
+
 def test_without_a_time_the_clock_decides():
     pool = pool_of(2, 1)
     assert pool.take("w0", 1) == [0]
@@ -220,4 +232,4 @@ def test_a_worker_that_was_fast_gets_its_first_shards_with_its_task():
         second = open_pool("second")
         assert second == {fast: ShardLease([0, 1, 2, 3], [4, 5, 6, 7], False), other: None}
         # These shards are taken; others are left for the other worker.
-        assert client.run_on_scheduler(n_left, "second") == 12
+        assert client.run_on_scheduler(has_shards, "second", False)

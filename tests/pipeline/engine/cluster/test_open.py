@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -37,6 +39,17 @@ def test_local_and_address():
         assert [(c.name, c.threads, c.memory) for c in capacities] == [("0", 1, 1 << 30), ("1", 1, 1 << 30)]
         with open_cluster("address", address=client.scheduler.address) as other:
             assert other.submit(sum, [1, 2]).result() == 3
+
+
+def test_a_killed_worker_comes_back_however_long_that_takes(monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "10ms")
+    with open_cluster("local", n_workers=1, memory_limit="1GiB") as client:
+        ((killed, process),) = client.run(os.getpid).items()
+        os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + 120
+        while not workers_of(client).keys() - {killed} and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert workers_of(client).keys() - {killed}
 
 
 def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from corpusmill import LDA, ingest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
+from corpusmill.pipeline.engine.cluster.plugins import Exchange
 from corpusmill.pipeline.engine.cluster.sweep import workers_of
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.epoch import Training, _Engine, train
 from corpusmill.pipeline.engine.events import ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from distributed import Client, LocalCluster, get_worker
+from distributed import Client, LocalCluster, Status, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 
@@ -196,6 +197,50 @@ def test_a_slow_worker_sweeps_few_shards(corpus, expected, tmp_path, cluster_of)
     np.testing.assert_array_equal(found, expected)
     assert len(swept) == N_CHUNKS
     assert swept.count(slow) <= N_CHUNKS // 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pausing(Fragile):
+    """In the first step, worker 1 ends after its first shard. Then worker 0, which has swept one, is paused."""
+
+    workers: ClassVar[dict[str, Worker]] = {}
+
+    def sweep(self, model, chunk, state, deltas, address):
+        worker = get_worker()
+        if address.step == 1:
+            begun = Path(self.folder, str(worker.name))
+            begun.touch()
+            while len(list(Path(self.folder).iterdir())) < 2:
+                time.sleep(0.01)
+            if worker.name == 1:
+                exchange = worker.plugins[Exchange.name]
+                (pool,) = exchange._pools
+                exchange.stop(pool)
+            elif worker.status is Status.running:
+                while self.workers[1].state.executing_count:
+                    time.sleep(0.01)
+                worker.status = Status.paused
+        return super().sweep(model, chunk, state, deltas, address)
+
+
+def test_workers_that_have_ended_sweep_what_a_paused_worker_leaves(corpus, expected, tmp_path):
+    swept = []
+
+    def note(event):
+        if isinstance(event, ShardSwept) and event.epoch == 1:
+            swept.append(event.worker)
+
+    # Without a limit of memory, no worker changes its status by itself.
+    options = {"threads_per_worker": 1, "processes": False, "memory_limit": 0, "dashboard_address": None}
+    (tmp_path / "begun").mkdir()
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster, set_as_default=False) as client:
+        Pausing.workers.update(cluster.workers)
+        algorithm = Pausing(folder=str(tmp_path / "begun"))
+        found = trained(corpus, tmp_path / "run", algorithm, OnDask(client), callbacks=[note])
+    np.testing.assert_array_equal(found, expected)
+    assert len(swept) == N_CHUNKS
+    # Worker 0 had taken a few shards when it was paused.
+    assert swept.count("0") <= N_CHUNKS // 4
 
 
 def test_a_run_below_the_working_directory_of_the_client_is_resumed(corpus, tmp_path, cluster_of, monkeypatch):

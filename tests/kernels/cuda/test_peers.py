@@ -1,6 +1,8 @@
 """Arrays that go from the device of one worker to that of another: serialized by Dask, and through the engine."""
 
+import contextlib
 import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -16,6 +18,7 @@ from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulat
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.pipeline.models.skip_gram import grid_size
+from distributed import get_worker
 from helpers.cuda_simulator import few_threads
 from helpers.toy import write_topic_corpus
 from numba import config
@@ -103,6 +106,24 @@ def _one_kernel_at_a_time():
 
 
 @pytest.fixture
+def _both_workers_sweep(_one_kernel_at_a_time):
+    """The first kernel of a worker waits for that of the other one, which has a shard then."""
+    begun = set()
+    submit = launch.submit
+
+    def submit_together(what):
+        with contextlib.suppress(ValueError):  # not in a worker
+            worker = get_worker()
+            begun.add((worker.scheduler.address, worker.address))
+            while sum(scheduler == worker.scheduler.address for scheduler, _ in list(begun)) < 2:
+                time.sleep(0.01)
+        submit(what)
+
+    with mock.patch.object(launch, "submit", submit_together):
+        yield
+
+
+@pytest.fixture
 def cluster(protocol, _one_kernel_at_a_time):
     """Return a function that opens a cluster of two workers, which are threads of this process."""
     from distributed import Client, LocalCluster
@@ -137,7 +158,7 @@ def copies(one, other):
     return [step["device_download_calls"] - row["device_download_calls"] for step, row in history(one, other)]
 
 
-@pytest.mark.usefixtures("_few_threads_of_nmf")
+@pytest.mark.usefixtures("_few_threads_of_nmf", "_both_workers_sweep")
 def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import NMF
 
@@ -207,7 +228,7 @@ def _few_threads_of_lda():
             yield
 
 
-@pytest.mark.usefixtures("_few_threads_of_lda")
+@pytest.mark.usefixtures("_few_threads_of_lda", "_both_workers_sweep")
 def test_counts_of_lda_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import LDA
 
@@ -256,11 +277,14 @@ def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_
         np.testing.assert_array_equal(unpack(packed)[name], expected)
 
 
+@pytest.mark.usefixtures("_both_workers_sweep")
 def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import RandomIndexing
 
-    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=5, length=8)
     D, V = 45, corpus.n_words
+    # Then the size of a sum does not depend on which worker has swept which chunk.
+    assert all(len(corpus.read_chunk(chunk).word_ids) == V for chunk in range(4))
     model = RandomIndexing(D, window=2, seed_length=4, retrain=1, device="cuda")
     with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
         direct, through_host = (trained(cluster(name), clone(model), corpus) for name in ("ucx", "tcp"))
@@ -274,7 +298,6 @@ def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp
     assert protocol.sent == {"cuda": sum(received)}
     assert sum(received) > 0
     for step, calls, more, row in zip(direct.history_, received, copies(direct, alone), alone.history_, strict=True):
-        # All words occur in all chunks.
         assert step.get("device_receive_bytes", 0) == calls * 4 * D * V
         # The sums of all chunks are fetched once. A merge asks whether an integer has overflowed.
         assert step["device_download_bytes"] - row["device_download_bytes"] == 4 * more

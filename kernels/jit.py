@@ -51,7 +51,10 @@ def compiled(compiler: Callable[..., Any], function: Callable[..., Any] | None =
 
 @cache
 def cache_folder(group: str) -> Path:
-    """Return the folder of the compiled kernels of a folder of sources, "" for the top one; delete unused versions."""
+    """Return the folder of the compiled kernels of a folder of sources, "" for the top one; delete unused versions.
+
+    Raises ImportError if this user cannot write there.
+    """
     content = hashlib.sha256()
     for file in sources(group):
         content.update(_digest(file))
@@ -60,12 +63,15 @@ def cache_folder(group: str) -> Path:
         root = _root_of_caches()
     folder = root / f"{prefix}-{content.hexdigest()[:16]}"
     with contextlib.suppress(OSError):
-        # Numba itself reports if it finds no folder to write to.
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)  # the time of its last use
         for version in folder.parent.glob(f"{prefix}-*"):
             if version.stat().st_mtime < time.time() - KEPT_SECONDS:
                 shutil.rmtree(version, ignore_errors=True)
+    if not os.access(folder, os.W_OK):
+        raise ImportError(
+            f"{folder}: this user cannot write compiled kernels there; set NUMBA_CACHE_DIR to a folder for them"
+        )
     return folder
 
 

@@ -130,3 +130,10 @@ def test_the_digest_of_a_kernel_covers_every_file_that_it_imports(path):
                 reached.add(module)
                 missing.append(file)
     assert reached <= covered
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(jit.numba.config, "CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.raises(ImportError, match=r"/cache/corpusmill-nmf-\w+: this user cannot write .* set NUMBA_CACHE_DIR"):
+        jit.cache_folder.__wrapped__("nmf")

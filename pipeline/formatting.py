@@ -46,7 +46,9 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def label(name: str) -> str:
-    """Write a key in words: training seconds, held-out loss, coherence c_v."""
+    """Write a key in words: training seconds, held-out loss, coherence c_v, sum of alpha."""
+    if name.endswith("_sum"):
+        return f"sum of {label(name.removesuffix('_sum'))}"
     measure = ""
     for known in MEASURES:
         if name == known or name.endswith(f"_{known}"):

@@ -76,7 +76,7 @@ def _print_lines(states: Iterable[RunStatus]) -> None:
 
 def line(status: RunStatus) -> str:
     """Describe the state of a run in one line."""
-    parts = [f"{status.algorithm} {status.run}: {status.state}, epoch {status.epoch} of {status.epochs}"]
+    parts = [f"{status.algorithm} {status.run}: {status.state}, epoch {status.epoch:,} of {status.epochs:,}"]
     if status.done and status.state == "running":
         parts.append(f"{status.done:.0%} of the next one")
     if status.rows:
@@ -86,7 +86,7 @@ def line(status: RunStatus) -> str:
         if values:
             parts.append(f"{title} {values[-1]:.4f}")
     if status.eta is not None:
-        parts.append(f"about {format_duration(status.eta)} to go")
+        parts.append(f"about {format_duration(status.eta)} left")
     return ", ".join(parts)
 
 
@@ -133,7 +133,7 @@ def _printable(text: str) -> str:
 def _heading(status: RunStatus) -> Text:
     parts = [f", epoch {status.epoch:,} of {status.epochs:,}"]
     if status.eta is not None:
-        parts.append(f", about {format_duration(status.eta)} to go")
+        parts.append(f", about {format_duration(status.eta)} left")
     if status.updated:
         parts.append(f", last change {format_duration(max(0.0, time.time() - status.updated))} ago")
     return Text.assemble(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...formatting import format_number, with_minus_sign
+from ...formatting import capitalize, format_number, with_minus_sign
 from ..history import Points
 
 #: CSS variables with the colours of the curves, in their order.
@@ -57,6 +57,11 @@ class Chart:
     span: str
     #: Names and points of all curves as JSON, for the same script.
     values: str
+
+    @property
+    def legend(self) -> list[Curve]:
+        """The curves whose name is not that of the chart."""
+        return [curve for curve in self.curves if capitalize(curve.name) != self.title]
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ def _thinned(rows: Sequence[MetricRow]) -> list[MetricRow]:
 def _lead(status: RunStatus) -> str:
     tokens = f"{status.tokens:,} tokens per epoch"
     if status.state != "running":
-        return f"{tokens} · ended after epoch {status.epoch} of {status.epochs}: {status.state}"
-    epoch = f"epoch {status.epoch} of {status.epochs} is complete, {status.done:.0%} of the next one"
+        return f"{tokens} · ended after epoch {status.epoch:,} of {status.epochs:,}: {status.state}"
+    epoch = f"epoch {status.epoch:,} of {status.epochs:,} is complete, {status.done:.0%} of the next one"
     return f"{tokens} · {epoch}"
 
 
@@ -82,7 +82,7 @@ def _tiles(status: RunStatus) -> list[Tile]:
         tiles.append(Tile(format_number(status.rows[-1]["tokens_per_second"]), "tokens per second", "the last epoch"))
     tiles.append(Tile(f"{status.epoch:,}", f"of {pluralize(status.epochs, 'epoch')}"))
     if status.eta is not None:
-        tiles.append(Tile(format_duration(status.eta), "to go", "at the pace of the last epochs"))
+        tiles.append(Tile(format_duration(status.eta), "left", "at the pace of the last epochs"))
     if status.workers_lost:
         tiles.append(Tile(f"{status.workers_lost:,}", "workers lost", "others repeated their work"))
     return tiles

@@ -63,9 +63,9 @@ def capitalize(text: str) -> str:
 
 
 def model_title(kind: str) -> str:
-    """Write the kind of a model as a title: LDA, NMF, Word2vec, Random indexing."""
+    """Write the kind of a model as a title: LDA, NMF, Word2Vec, Random indexing."""
     name = kind.replace("-", " ")
-    return name.upper() if len(name) <= 3 else name.capitalize()
+    return name.upper() if len(name) <= 3 else name.capitalize().replace("2vec", "2Vec")
 
 
 def with_minus_sign(number: str) -> str:

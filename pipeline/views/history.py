@@ -19,8 +19,8 @@ METRIC_LABELS = {
     "seconds_read": "reading",
     "seconds_write": "writing",
 }
-#: Parameters that a model learns. They have curves, but they do not say how good the model is.
-LEARNED_PARAMETERS = {"alpha_sum", "beta"}
+#: Parameters that change during training. They have curves, but they do not say how good the model is.
+PARAMETERS = {"alpha", "alpha_sum", "beta"}
 #: Metrics that the engine measures. All others come from the model.
 ENGINE_METRICS = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
 #: The beginnings of the names of metrics that the engine adds up over workers: times, traffic of CUDA devices, and
@@ -62,7 +62,7 @@ def model_metrics(rows: Sequence[MetricRow]) -> list[str]:
 def summary_metrics(rows: Sequence[MetricRow]) -> list[str]:
     """Return the names of the model's own metrics that change, or that only one epoch measured, without parameters."""
     single = [name for name in _own_metrics(rows) if len(metric_points(rows, name)) == 1]
-    return sorted({*model_metrics(rows), *single} - LEARNED_PARAMETERS)
+    return sorted({*model_metrics(rows), *single} - PARAMETERS)
 
 
 def _own_metrics(rows: Sequence[MetricRow]) -> list[str]:

@@ -154,11 +154,11 @@ def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def _value_ticks(ticks: Sequence[float], scale: _Scale) -> list[Tick]:
-    if abs(scale.high) >= 1000:
-        labels = [format_number(tick) for tick in ticks]
-    else:
+    labels = [format_number(tick) for tick in ticks]
+    # A small number needs the decimals of the step, and a short form such as 1.07 M may hide the step.
+    if abs(scale.high) < 1000 or len(set(labels)) < len(labels):
         digits = _digits_of(ticks[1] - ticks[0])
-        labels = [with_minus_sign(f"{tick:.{digits}f}") for tick in ticks]
+        labels = [with_minus_sign(f"{tick:,.{digits}f}") for tick in ticks]
     return [Tick(scale.top(tick), text) for tick, text in zip(ticks, labels, strict=True)]
 
 

@@ -27,6 +27,12 @@ def test_values_that_differ_by_rounding_only_have_a_chart():
         assert len(chart.y_ticks) >= 2
 
 
+def test_labels_of_large_values_differ_from_each_other():
+    for low, high in ((1_070_100.0, 1_070_400.0), (1e6, 9e6), (-2e6, -1e3)):
+        chart = build_chart("X", {"x": [(1.0, low), (2.0, high)]})
+        assert len({tick.label for tick in chart.y_ticks}) == len(chart.y_ticks)
+
+
 def test_labels_of_epochs_are_whole_numbers_without_repetition():
     chart = build_chart("X", {"x": [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]})
     assert [tick.label for tick in chart.x_ticks] == ["1", "2", "3"]

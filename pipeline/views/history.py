@@ -85,6 +85,6 @@ def median_speed(rows: Sequence[MetricRow]) -> float | None:
 
 
 def perplexity(log_likelihood: float) -> float:
-    """Return the perplexity for a log-likelihood per token in nats."""
+    """Return the perplexity for a log-likelihood per token."""
     # exp overflows above 709.
     return math.exp(min(-log_likelihood, 700.0))

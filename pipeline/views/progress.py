@@ -22,11 +22,11 @@ LINE_SECONDS = 5.0
 SILENT_SECONDS = 30.0
 #: How the progress shows the quality of a model: by the first of these metrics that it has.
 QUALITY = {
-    "held_out_log_likelihood": "held out {:.3f} nat/token",
+    "held_out_log_likelihood": "held out {:.3f}",
     "held_out_loss": "held-out loss {:.4f}",
     "held_out_relative_error": "held-out relative error {:.4f}",
     "held_out_divergence": "held-out divergence {:.4g}",
-    "log_likelihood": "training {:.3f} nat/token",
+    "log_likelihood": "training {:.3f}",
     "relative_error": "relative error {:.4f}",
     "loss": "loss {:.4f}",
     "error": "error {:.5g}",

@@ -99,10 +99,10 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
         display.train(EpochFinished(epoch, metrics))
     assert capsys.readouterr().err.splitlines()[1:] == [
         "train: epoch 1/5, 1 M tokens/s, about 6 min 40 s left",
-        "train: epoch 2/5, 2 M tokens/s, held out -7.500 nat/token, about 5 min left",
-        "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2, about 3 min 20 s left",
-        "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2, about 1 min 40 s left",
-        "train: epoch 5/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2",
+        "train: epoch 2/5, 2 M tokens/s, held out -7.500, about 5 min left",
+        "train: epoch 3/5, 1 M tokens/s, held out -7.500 of epoch 2, about 3 min 20 s left",
+        "train: epoch 4/5, 1 M tokens/s, held out -7.500 of epoch 2, about 1 min 40 s left",
+        "train: epoch 5/5, 1 M tokens/s, held out -7.500 of epoch 2",
     ]
 
 
@@ -116,9 +116,9 @@ def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, 
             measured = {"epoch": epoch, "seconds": 100.0, "tokens_per_second": 1e6}
             display.train(EpochFinished(epoch, measured | metrics))
     assert capsys.readouterr().err.splitlines()[5:] == [
-        "train: epoch 1/3, 1 M tokens/s, training -6.000 nat/token, about 3 min 20 s left",
-        "train: epoch 2/3, 1 M tokens/s, training -6.000 nat/token, about 1 min 40 s left",
-        "train: epoch 3/3, 1 M tokens/s, training -6.000 nat/token",
+        "train: epoch 1/3, 1 M tokens/s, training -6.000, about 3 min 20 s left",
+        "train: epoch 2/3, 1 M tokens/s, training -6.000, about 1 min 40 s left",
+        "train: epoch 3/3, 1 M tokens/s, training -6.000",
     ]
 
 
@@ -150,7 +150,7 @@ def test_a_bar_and_its_text_fit_into_eighty_columns():
     Console(width=80, file=screen).print(display.bars.get_renderable())
     line = screen.getvalue().rstrip("\n")
     assert len(line) <= 80
-    text = "epoch 201, 12.3 M tokens/s, held out -7.500 nat/token 4 min 59 s left"
+    text = "epoch 201, 12.3 M tokens/s, held out -7.500 4 min 59 s left"
     assert re.fullmatch(rf"train +━[━╸╺ ]* {re.escape(text)}", line)
 
 
@@ -161,7 +161,7 @@ def test_a_bar_and_its_text_fit_into_eighty_columns():
         ({"error": 128.67, "relative_error": 0.93731}, "relative error 0.9373"),
         ({"error": 128.67, "relative_error": 0.9, "held_out_relative_error": 0.95}, "held-out relative error 0.9500"),
         ({"error": 128.674}, "error 128.67"),
-        ({"log_likelihood": -7.1234, "topics_used": 3}, "training -7.123 nat/token"),
+        ({"log_likelihood": -7.1234, "topics_used": 3}, "training -7.123"),
     ],
 )
 def test_every_model_shows_its_quality(metrics, quality):

@@ -71,7 +71,7 @@ class MatrixChunkInfo:
 class Matrix:
     """A matrix store, open for reading.
 
-    `NMF.fit` writes one when it is given an array. `corpusmill.io.stores.matrix.write_matrix` writes one directly, for
+    `NMF.fit` writes one when it is given an array. `corpusmill.write_matrix` writes one directly, for
     example from a sequence of blocks that do not fit in memory together. Properties have the names that they have in a
     `Corpus`: a row is a document, a column is a word, and a stored number is a token.
 
@@ -227,10 +227,42 @@ def write_matrix(
 ) -> Matrix:
     """Write a NumPy array, a SciPy sparse matrix, or an iterable of either (blocks of rows) as a store, and open it.
 
-    A chunk holds at most ``chunk_numbers`` stored numbers. A longer row has a chunk of its own. Rows and columns may be
-    empty. ``columns`` and ``rows`` are their names. Raises DataError with row and column for an entry that is negative
-    or not finite, also after the conversion to ``dtype``. Raises it too for a matrix whose entries are all 0 only after
-    the conversion, for blocks that differ in width or in whether they are sparse, and for a wrong number of names.
+    Parameters
+    ----------
+    url : str or PathLike
+        Folder or URL to write to.
+    data : array, sparse matrix, or iterable of either
+        The matrix, or blocks of its rows. Rows and columns may be empty.
+    dtype : dtype, default=numpy.float32
+        Type to store: float32 or float64.
+    chunk_numbers : int, default=4_194_304
+        Largest number of stored numbers in a chunk. A longer row has a chunk of its own.
+    columns : sequence of str, optional
+        Names of the columns.
+    rows : pyarrow.Array, optional
+        Names of the rows.
+
+    Returns
+    -------
+    Matrix
+        The store, open for reading.
+
+    Raises
+    ------
+    DataError
+        If an entry is negative or not finite, also after the conversion to ``dtype``. If only the conversion makes all
+        entries 0. If blocks differ in width, or in whether they are sparse. If the number of names is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corpusmill import NMF, write_matrix
+    >>> blocks = (np.ones((3, 4)) * number for number in range(1, 4))
+    >>> matrix = write_matrix("matrix", blocks)
+    >>> matrix.shape
+    (9, 4)
+    >>> NMF(n_components=1).fit(matrix).components_.shape
+    (1, 4)
     """
     writer = _Writer(Store(url), np.dtype(dtype))
     is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")

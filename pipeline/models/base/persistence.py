@@ -68,8 +68,17 @@ class Persistent(Parameterised, Transformer):
     def from_run(cls, url: str, with_previous: bool = True) -> Self:
         """Read the model that a run committed last, even while the run continues.
 
-        If the run is one of `partial_fit`, words that occur only in the previous model are added, unless
-        ``with_previous`` is False.
+        Parameters
+        ----------
+        url : str
+            The folder or URL of the run.
+        with_previous : bool, default=True
+            Whether a run of `partial_fit` also has the words that occur only in the model before it.
+
+        Returns
+        -------
+        estimator
+            A trained model.
 
         Raises
         ------
@@ -142,6 +151,11 @@ class Persistent(Parameterised, Transformer):
 
         A model without names of topics takes those that the same model has at ``url``, so that training it again does
         not lose them. Saving therefore cannot remove names; `corpusmill explore` can.
+
+        Parameters
+        ----------
+        url : str
+            The folder or URL to write to. A model that is there is replaced; other files stay.
         """
         model = self._fitted()
         store = Store(url)
@@ -178,7 +192,16 @@ class Persistent(Parameterised, Transformer):
     def load(cls, url: str) -> Self:
         """Read a saved model.
 
-        The folder of a run stands for its model, and that of a retrained model for the version in use.
+        Parameters
+        ----------
+        url : str
+            The folder or URL of the model. The folder of a run stands for its model, and that of a retrained model for
+            the version in use.
+
+        Returns
+        -------
+        estimator
+            A trained model, with the parameters that it was trained with.
 
         Raises
         ------

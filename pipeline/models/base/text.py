@@ -66,10 +66,27 @@ class TextEstimator(Estimator[DataT]):
         """
 
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:
-        """Return one row per document: (D, K) float32, or a data frame after `set_output`.
+        """Return one row per document: its weights of topics, or its vector.
 
         Words outside the model's vocabulary are skipped. The row of a document depends on its own words only, whatever
         other documents are in ``X``.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The documents, as for `fit`.
+        client : distributed.Client, optional
+            Where to compute. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        ndarray or data frame of shape (D, K)
+            float32. `set_output` chooses data frames.
+
+        Raises
+        ------
+        DataError
+            If there is no document.
         """
         corpus = self._open_documents(X)
         if not corpus.chunks:

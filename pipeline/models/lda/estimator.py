@@ -48,10 +48,11 @@ def default_alpha(n_topics: int) -> float:
 
 
 class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
-    """Latent Dirichlet allocation by Gibbs sampling, out of core on Dask.
+    """Topics by latent Dirichlet allocation (LDA), for corpora that need not fit into memory.
 
-    Each document is a mixture of topics, and each topic is a distribution over words. Parameters are named as in
-    scikit-learn's LatentDirichletAllocation, which uses variational inference instead.
+    Choose it to learn what documents are about: each document is a mixture of topics, and each topic is a distribution
+    over words. The model is trained by Gibbs sampling. Parameters are named as in scikit-learn's
+    LatentDirichletAllocation, which uses variational inference instead.
 
     Parameters
     ----------
@@ -320,7 +321,19 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         return len(self._fitted().shared["totals"])
 
     def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each topic's share of the tokens and its ``n_words`` most probable words, in the order of topics."""
+        """Return each topic's share of the tokens and its most probable words, in the order of topics.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Number of words of each topic.
+
+        Returns
+        -------
+        list of dict
+            Each has the keys "topic" (its number), "size" (its share), "words" (a list of dictionaries with "word" and
+            "weight") and, if a user has named the topic, "name".
+        """
         model = self._fitted()
         names = model.vocabulary["word"]
         beta = float(model.shared["beta"])

@@ -52,10 +52,11 @@ if TYPE_CHECKING:
 
 
 class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
-    """Non-negative matrix factorisation A ≈ H·Wᵀ, out of core on Dask.
+    """Non-negative matrix factorisation A ≈ H·Wᵀ (NMF), for data that need not fit into memory.
 
-    Rows of A are documents or samples, columns are words or features. The solver is FAST-HALS in cache-sized blocks.
-    Every entry of A counts, zeros included: there is no mask for missing entries.
+    Choose it for topics of tf-idf weights, and for matrices of measurements without negative numbers. Rows of A are
+    documents or samples, columns are words or features. The solver is FAST-HALS in cache-sized blocks. Every entry of A
+    counts, zeros included: there is no mask for missing entries.
 
     Parameter names are those of `sklearn.decomposition.NMF`. scikit-learn's W is our H, and its H is our Wᵀ
     (``components_``).
@@ -400,7 +401,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         return sizes / max(float(sizes.sum()), np.finfo(float).tiny)
 
     def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each component's size (see ``topic_sizes_``) and heaviest words with their weights."""
+        """Return each component's size (see ``topic_sizes_``) and heaviest words, in the form of `LDA.topics`."""
         W = self._W
         names = self._names()
         topics: list[Topic] = []
@@ -422,9 +423,26 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         return None if isinstance(data, Corpus) else super()._columns_of_store(data)
 
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
-        """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.
+        """Return the rows' factor with W fixed.
 
         Words of a corpus that are not in the model's vocabulary are skipped.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The rows, as for `fit`.
+        client : distributed.Client, optional
+            Where to compute. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        ndarray or data frame of shape (D, K)
+            One row per document or sample. `set_output` chooses data frames.
+
+        Raises
+        ------
+        DataError
+            If the columns are not the model's.
         """
         store = self._open_for_transform(X)
         if isinstance(store, Corpus):

@@ -35,11 +35,12 @@ class NodeEvaluation(TypedDict, total=False):
 
 
 class Node2Vec(SkipGramEstimator):
-    """Vectors of the nodes of a graph: random walks of second order, and skip-gram on the walks.
+    """Vectors of the nodes of a graph: Word2Vec on random walks.
 
-    `fit` and `partial_fit` accept a `Graph`, the URL of a graph store or of a file of edges, a square scipy sparse
-    matrix (an undirected graph, whose entries are weights), or walks: a `Corpus`, its URL, or lists of node names. The
-    walks of a graph are written to disk as a corpus, on the same workers that train.
+    Choose it to find similar nodes, to predict labels of nodes, or to predict edges. `fit` and `partial_fit` accept a
+    `Graph`, the URL of a graph store or of a file of edges, a square scipy sparse matrix (an undirected graph, whose
+    entries are weights), or walks: a `Corpus`, its URL, or lists of node names. The walks of a graph are written to
+    disk as a corpus, on the same workers that train.
 
     Parameters from ``vector_size`` on are those of `Word2Vec`, with "node" for "word" and "walk" for "document". Four
     have other defaults, because every node should get a vector, and because the paper's sizes are larger.

@@ -44,10 +44,11 @@ class _DocumentTerms(NamedTuple):
 
 
 class RandomIndexing(CorpusEstimator):
-    """Random indexing: word vectors as exact sums of rotated sparse seeds.
+    """Random indexing: word vectors that can be added to and subtracted from each other exactly.
 
-    Each word has a seed, a sparse vector of a few +1 and -1. The row of a word is the sum of the seeds of its
-    neighbours, rotated by their distance. Sums are integers, so models can grow, shrink and be merged without drift.
+    Choose it if documents arrive and leave, such as for a model of the last seven days. Each word has a seed, a sparse
+    vector of a few +1 and -1. The row of a word is the sum of the seeds of its neighbours, rotated by their distance.
+    Sums are integers, so models can grow, shrink and be merged without drift.
 
     Parameters
     ----------

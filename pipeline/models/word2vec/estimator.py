@@ -19,9 +19,10 @@ class WordEvaluation(TypedDict, total=False):
 class Word2Vec(SkipGramEstimator):
     """Word vectors by skip-gram with negative sampling, for corpora that need not fit into memory.
 
-    Parameters have the names and meanings of gensim's Word2Vec. The text is an argument of `fit`, as in scikit-learn,
-    not of the constructor. Two architectures of gensim are not supported: CBOW and hierarchical softmax. A document is
-    what gensim calls a sentence.
+    Choose it for words of similar meaning, and for vectors as input of other programs. Parameters have the names and
+    meanings of gensim's Word2Vec. The text is an argument of `fit`, as in scikit-learn, not of the constructor. Two
+    architectures of gensim are not supported: CBOW and hierarchical softmax. A document is what gensim calls a
+    sentence.
 
     Parameters
     ----------

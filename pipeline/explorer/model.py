@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse
 
 from ...io.errors import DataError
@@ -20,6 +19,7 @@ from ..models.nmf.estimator import NMF
 from ..models.registry import load_model, model_of_run
 from ..models.versions import model_in_use
 from .table import Distributions
+from .words import WordSearch
 
 
 class ExploredModel:
@@ -107,27 +107,9 @@ class ExploredModel:
         return self.vocabulary["word"].to_pylist()
 
     @cached_property
-    def _folded(self) -> pa.Array:
-        return pc.utf8_lower(pa.array(self.words, pa.large_string()))
-
-    def find_words(self, text: str, limit: int) -> list[int]:
-        """Return the ids of words that contain a text: the word itself first, then those that begin with it."""
-        wanted = text.lower()
-        matches = np.flatnonzero(pc.match_substring(self._folded, wanted).to_numpy(zero_copy_only=False))
-        # Ids are ranks by frequency, so these are the most frequent words.
-        candidates = set(matches[: 50 * limit].tolist())
-        if wanted in self._first_word:
-            candidates.add(self._first_word[wanted])
-
-        def order(word: int) -> tuple[bool, bool, int]:
-            lowered = self.words[word].lower()
-            return lowered != wanted, not lowered.startswith(wanted), word
-
-        return sorted(candidates, key=order)[:limit]
-
-    @cached_property
-    def _first_word(self) -> dict[str, int]:
-        return {word.lower(): number for number, word in reversed(list(enumerate(self.words)))}
+    def search(self) -> WordSearch:
+        """Finds words by what users type."""
+        return WordSearch(self.words)
 
     @cached_property
     def distributions(self) -> Distributions:

@@ -61,7 +61,7 @@ class TopicExplorer(Explorer):
         """Read the model and the vocabulary, so that the first click need not wait for them."""
         # An error is raised again by the answer that needs the model, which shows it.
         with contextlib.suppress(DataError, OSError):
-            self.model.find_words("a", 1)
+            self.model.search.containing("a", 1)
             self.answer_word(0)
 
     def stop(self) -> None:
@@ -193,7 +193,7 @@ class TopicExplorer(Explorer):
         text = text.strip()[:100]
         if not text:
             return {"words": [], "topics": [], "documents": []}
-        ids = self.model.find_words(text, FOUND)
+        ids = self.model.search.containing(text, FOUND)
         wanted = text.lower()
         topics = [topic for topic, name in sorted(self._names.items()) if wanted in name.lower()]
         if text.isdecimal() and int(text) < self.n_topics:

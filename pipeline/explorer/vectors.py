@@ -14,6 +14,7 @@ from .base import Explorer
 from .layout import map_points, reduce_dimensions, squared_distances
 from .model import ExploredModel
 from .table import cached_arrays, rounded
+from .words import WordSearch
 
 #: Most frequent words on the map, and nodes of a graph. Names of nodes need less space, and colours tell more.
 MAP_WORDS = 1000
@@ -66,10 +67,8 @@ class VectorExplorer(Explorer):
         return estimator.wv
 
     @cached_property
-    def _sorted(self) -> tuple[list[str], dict[str, int]]:
-        """The words in lower case, and the first word of each spelling."""
-        folded = [word.lower() for word in self.vectors.index_to_key]
-        return folded, {word: number for number, word in reversed(list(enumerate(folded)))}
+    def _search(self) -> WordSearch:
+        return WordSearch(self.vectors.index_to_key)
 
     # --- answers ---
 
@@ -127,15 +126,8 @@ class VectorExplorer(Explorer):
 
     def answer_search(self, text: str) -> JsonObject:
         """Words that contain a text: the word itself first, then those that begin with it."""
-        wanted = text.strip()[:100].lower()
-        folded = self._sorted[0]
-        found: list[int] = []
-        if wanted:
-            matches = [number for number, word in enumerate(folded) if wanted in word]
-            found = sorted(
-                matches, key=lambda number: (folded[number] != wanted, not folded[number].startswith(wanted))
-            )
-        words = [{"id": number, "word": self.vectors.index_to_key[number]} for number in found[:FOUND]]
+        found = self._search.containing(text.strip()[:100], FOUND)
+        words = [{"id": number, "word": self.vectors.index_to_key[number]} for number in found]
         return {"words": words, "topics": [], "documents": []}
 
     def _number(self, word: str) -> int:
@@ -143,7 +135,7 @@ class VectorExplorer(Explorer):
             raise DataError("fill in three words")
         number = self.vectors.get_index(word, -1)
         if number < 0:
-            number = self._sorted[1].get(word.lower(), -1)
+            number = self._search.first(word)
         if number < 0:
             raise DataError(f"the word {word[:50]!r} is not in the vocabulary of this model")
         return number

@@ -10,7 +10,7 @@ from ....io.stores.store import Store
 from ...engine.run import RunStore
 from ...models.base.saved import read_model_meta
 from ...models.versions import Versions
-from ...views.history import last_value
+from ...views.history import LIKELIHOODS, last_value
 from ..results import CorpusResult, Facts
 
 
@@ -120,7 +120,7 @@ def _describe_run(url: str) -> Facts:
         "format": meta["format"],
         "versions": meta["versions"],
     }
-    for name in ("log_likelihood", "held_out_log_likelihood"):
+    for name in LIKELIHOODS:
         score = last_value(rows, name)
         if score is not None:
             facts[name] = score

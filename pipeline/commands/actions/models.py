@@ -1,6 +1,5 @@
 """Look into a trained model: topics, similar words and documents, scores."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...models.registry import load_model
 from ...topics import Topic
+from ...views.history import perplexity
 from ..results import Facts, Similar, TopicsResult
 from .capabilities import load_scored_model, load_topic_model, load_vector_model
 
@@ -120,7 +120,7 @@ def evaluate(
         "documents": corpus.n_documents,
         "scored_tokens": tokens,
         "log_likelihood": score,
-        "perplexity": math.exp(min(-score, 700.0)),  # exp(710) overflows
+        "perplexity": perplexity(score),
     }
     return facts | _coherence(model_url, corpus, measures, client)
 

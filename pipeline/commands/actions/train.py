@@ -16,7 +16,7 @@ from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class
 from ...report import write_report
-from ...views.history import is_engine_metric, last_value
+from ...views.history import LIKELIHOODS, is_engine_metric, last_value
 from ..results import RestartResult, TrainingResult
 from .models import topics_by_size
 
@@ -162,8 +162,7 @@ def _describe(estimator: TextEstimator, config: Config, trained_epochs: int) -> 
     held_out_score = last_value(rows, "held_out_log_likelihood")
     if held_out_score is not None:
         result["held_out_log_likelihood"] = held_out_score
-    scores = {"log_likelihood", "held_out_log_likelihood"}
     for name, value in rows[-1].items():
-        if name not in scores and not is_engine_metric(name):
+        if name not in LIKELIHOODS and not is_engine_metric(name):
             result["measures"][name] = value
     return result

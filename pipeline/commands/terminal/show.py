@@ -1,13 +1,13 @@
 """Print the results of commands, as text for people or as JSON for programs."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...formatting import format_bytes, format_duration, format_number, label, pluralize, without_controls
+from ...views.history import perplexity
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def training(found: "TrainingResult") -> None:
     _line("trained", ", ".join(parts))
     score = found.get("held_out_log_likelihood")
     if score is not None:
-        perplexity = format_number(math.exp(min(-score, 700.0)))  # exp(710) overflows
-        _line("held out", f"{score:.4f} log-likelihood per token (perplexity {perplexity})")
+        _line("held out", f"{score:.4f} log-likelihood per token (perplexity {format_number(perplexity(score))})")
     elif found["measures"]:
         measures = [f"{label(name)} {_measure(value)}" for name, value in found["measures"].items()]
         _line("measured", ", ".join(measures))

@@ -1,10 +1,6 @@
-"""Load a model for a task, or explain why a model of its kind cannot do it.
+"""Load a model for a task, or explain why a model of its kind cannot do it."""
 
-This is the only place that decides which models can do what.
-"""
-
-from ...models.base.capabilities import HasWordVectors, SupportsForget
-from ...models.base.estimator import Estimator
+from ...models.base.capabilities import HasWordVectors
 from ...models.base.scored import ScoredEstimator
 from ...models.base.topics import TopicModel
 from ...models.registry import load_model
@@ -35,8 +31,3 @@ def load_vector_model(url: str) -> HasWordVectors:
             f"search documents with --documents CORPUS"
         )
     return model
-
-
-def can_forget(model: Estimator) -> bool:
-    """Return whether documents can be subtracted from a model."""
-    return isinstance(model, SupportsForget)

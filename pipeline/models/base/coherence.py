@@ -12,9 +12,9 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Store
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import coherence as kernels
+from ...engine.data import DataRef, reference
 from ...engine.executors import executor_for
 
 if TYPE_CHECKING:
@@ -69,11 +69,12 @@ def topic_diversity(topics: Sequence[Sequence[str]]) -> float:
 
 def _count_pairs(corpus: Corpus, ids: np.ndarray, window: int, client: "Client | None") -> tuple[np.ndarray, int]:
     """Count the contexts that hold both words of each pair: (n, n) int64; and the number of contexts."""
-    url = Store(corpus.url).absolute
-    tasks = [(url, corpus.part, chunk, ids, window) for chunk in range(len(corpus.chunks))]
+    data = reference(corpus)
+    tasks = [(data, chunk, ids, window) for chunk in range(len(corpus.chunks))]
     pairs = np.zeros((len(ids), len(ids)), np.int64)
     n_contexts = 0
     executor = executor_for(client)
+    executor.check_folders([data.url])
     with executor.guarded():
         counted = executor.run(_count_pairs_of_chunk, tasks, key=f"coherence-{os.urandom(4).hex()}")
         for _, (chunk_pairs, chunk_contexts) in counted:
@@ -82,9 +83,9 @@ def _count_pairs(corpus: Corpus, ids: np.ndarray, window: int, client: "Client |
     return pairs, n_contexts
 
 
-def _count_pairs_of_chunk(url: str, part: str, index: int, ids: np.ndarray, window: int) -> tuple[np.ndarray, int]:
-    """Count the pairs of one chunk. Runs on a worker, hence the URL in place of an open corpus."""
-    corpus = Corpus(url, part)
+def _count_pairs_of_chunk(data: DataRef, index: int, ids: np.ndarray, window: int) -> tuple[np.ndarray, int]:
+    """Count the pairs of one chunk."""
+    corpus = Corpus(*data)
     chunk = corpus.read_chunk(index)
     row_of_word = np.full(corpus.n_words, -1, np.int64)
     row_of_word[ids] = np.arange(len(ids))

@@ -25,7 +25,6 @@ from ....models.base.text import TextEstimator
 from ....models.registry import load_model
 from ....models.versions import FileRecord, VersionFacts, Versions
 from ....views.history import is_engine_metric
-from ..capabilities import can_forget
 from ..ingest import ingest_options
 from ..train import new_estimator
 from .gate import MATCHING, better_score, is_finite, last_score, reason_to_refuse
@@ -191,7 +190,7 @@ class VersionBuilder:
         files = {url: replace(file, batch=file.batch or plan.name) for url, file in plan.manifest.items()}
         words = self._words(corpus)
         needed = {words.batch, held_out}
-        if can_forget(estimator):
+        if isinstance(estimator, SupportsForget):
             # Forgetting a file later needs its documents.
             needed |= {file.batch for file in files.values()}
         measure, score = self._score(estimator, held_out)

@@ -24,9 +24,9 @@ from .....io.readers.open import open_source
 from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
 from .....io.stores.store import Store
+from ....models.base.capabilities import SupportsForget
 from ....models.versions import Settings, VersionRecord, Versions, VersionsHead
 from ...results import Facts
-from ..capabilities import can_forget
 from ..ingest import ingest_options
 from ..train import new_estimator
 
@@ -138,7 +138,7 @@ def _continued(
     """Return the plan to update the version in use with the files that are new or changed."""
     _check_settings(config.retrain.url, published, plan.settings)
     forgotten: list[str] = []
-    if can_forget(new_estimator(config)):
+    if isinstance(new_estimator(config), SupportsForget):
         forgotten = sorted([*plan.changes.changed, *plan.changes.removed])
     # With the times of now: a file that was touched, and not changed, is read for its digest once and not every night.
     manifest = {

@@ -15,8 +15,8 @@ import click
 import numpy as np
 from corpusmill import Corpus, Word2Vec
 from corpusmill.pipeline.engine.algorithm import Address
+from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.leases import balanced_places
-from corpusmill.pipeline.engine.executors import Capacity
 from corpusmill.pipeline.engine.grid import Grid
 
 from benchmarks.common import JSON, QUICK, print_row, write_json

@@ -16,6 +16,7 @@ from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, JsonObject, check_format, check_free
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, add_numbers, nbytes
+from .capacity import Capacity
 from .data import ChunkSize, TrainingData, reference
 from .evaluation import Evaluator
 from .events import (
@@ -29,7 +30,7 @@ from .events import (
     RunStarted,
     ShardSwept,
 )
-from .executors import Capacity, Executor
+from .executors import Executor
 from .finite import check_finite
 from .plan import describe_devices, make_plan, must_compile
 from .run import FORMAT, OwnedRun, RunStore, describe, describe_changes

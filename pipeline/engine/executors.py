@@ -5,13 +5,14 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...io.errors import DataError
 from ...kernels.errors import DeviceError
+from .capacity import Capacity
 from .cluster.leases import balanced_places
 from .cluster.watch import ClusterWatch, TaskLost
 from .device import DeviceMemory, device_memory
@@ -55,23 +56,6 @@ Receiver = Callable[[Any], None]
 
 #: Seconds between two messages of a client. Dask's 10 ms would be a part of every short epoch.
 SEND_SECONDS = 0.001
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """The threads and the memory of one worker, in bytes; ``memory`` is 0 if there is no limit."""
-
-    name: str
-    address: str
-    threads: int
-    memory: int
-    device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
-    device_manager: str = ""  # where arrays take the device's memory from
-
-    @property
-    def title(self) -> str:
-        """The name in messages."""
-        return f"worker {self.name}" if self.address else self.name
 
 
 class Executor(ABC):

@@ -8,9 +8,10 @@ from ...kernels.cuda.host_memory import pinned_bytes
 from ...kernels.jit import cache_folder
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate
+from .capacity import Capacity
 from .data import TrainingData
 from .device import sends_device_memory
-from .executors import Capacity, Executor, Synchronous
+from .executors import Executor, Synchronous
 from .memory import PLANNED_SHARE, PROCESS_BYTES, limit_for, usable_bytes
 from .worker.overlap import MAX_AHEAD
 

@@ -15,10 +15,11 @@ from corpusmill.io.errors import DataError
 from corpusmill.kernels import interfaces
 from corpusmill.kernels.cuda.host_memory import BUFFER_BYTES, FREE_BYTES, LIMIT_BYTES, pinned_bytes
 from corpusmill.kernels.errors import DeviceError
+from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import RunStarted
-from corpusmill.pipeline.engine.executors import Capacity, Synchronous
+from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, usable_bytes
 from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore

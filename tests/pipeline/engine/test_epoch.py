@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from corpusmill.io.errors import DataError, Locked
+from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster import watch
 from corpusmill.pipeline.engine.cluster.leases import balanced_places
 from corpusmill.pipeline.engine.cluster.open import open_cluster
@@ -17,7 +18,7 @@ from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.memory import PROCESS_BYTES
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore

@@ -4,9 +4,9 @@ import heapq
 import time
 
 import pytest
+from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_places, divided
 from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, has_shards, open_divided_pool
-from corpusmill.pipeline.engine.executors import Capacity
 from distributed import Client, LocalCluster
 from hypothesis import example, given
 from hypothesis import strategies as st

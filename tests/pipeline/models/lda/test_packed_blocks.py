@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.engine.algorithm import Address, nbytes
+from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.data import reference
-from corpusmill.pipeline.engine.executors import Capacity
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker.cache import CACHE

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import Protocol
 
+from ..capacity import Capacity
 from ..worker.merging import cut_depth
 
 #: A worker takes its remaining shards divided by this number at a time. It takes many shards at first, so that requests
@@ -29,23 +29,7 @@ SLOW = 1.5
 SPEEDS_USED = 8
 
 
-class Place(Protocol):
-    """A worker that shards can be swept on."""
-
-    @property
-    def name(self) -> str:
-        """The name, by which workers are ordered."""
-
-    @property
-    def address(self) -> str:
-        """The address; "" for this process."""
-
-    @property
-    def threads(self) -> int:
-        """Number of threads that sweep."""
-
-
-def balanced_places(weights: Sequence[int], workers: Iterable[Place]) -> list[str]:
+def balanced_places(weights: Sequence[int], workers: Iterable[Capacity]) -> list[str]:
     """Choose the address of a worker for each shard, given the shards' weights.
 
     Each worker gets consecutive shards in proportion to its threads. Most merges then find both deltas on their own
@@ -61,7 +45,7 @@ def balanced_places(weights: Sequence[int], workers: Iterable[Place]) -> list[st
     return [places[min(bisect(ends, middle * scale), len(places) - 1)].address for middle in middles]
 
 
-def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Place]) -> dict[str, list[int]]:
+def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Capacity]) -> dict[str, list[int]]:
     """Divide shards as `balanced_places` does, but cut near nodes of the merge tree of all ``n_shards`` shards.
 
     ``tokens`` has the size of each shard by its position, in order. Returns positions by the address of a worker. A

@@ -15,6 +15,7 @@ from distributed.utils import sync
 
 from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from ....kernels.cuda.residents import RESIDENT_SHARE
+from ..capacity import Capacity
 from ..device import has_device_space, received, sendable, sends_device_memory
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
@@ -173,14 +174,6 @@ def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
     leases.pools[pool.name] = pool
 
 
-class _Seat(NamedTuple):
-    """A worker, as `leases.divided` takes it."""
-
-    name: str
-    address: str
-    threads: int
-
-
 def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Scheduler) -> dict[str, ShardLease | None]:
     """Divide shards among the present workers, and open the pool; return the first lease of each worker by its address.
 
@@ -188,7 +181,10 @@ def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Sch
     shards when they begin. ``tokens`` has the size of each shard by its position. If there is no worker, the pool is
     not opened. Runs at the scheduler, so that neither the client nor the workers need another request.
     """
-    workers = [_Seat(str(worker.name), worker.address, worker.nthreads) for worker in dask_scheduler.workers.values()]
+    workers = [
+        Capacity(str(worker.name), worker.address, worker.nthreads, worker.memory_limit)
+        for worker in dask_scheduler.workers.values()
+    ]
     if not workers:
         return {}
     homes = divided(tokens, len(pool.shards), workers)

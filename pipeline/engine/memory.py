@@ -7,6 +7,8 @@ import math
 PLANNED_SHARE = 0.7
 #: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
 PROCESS_BYTES = 320 << 20
+#: Stands for memory without a limit.
+UNLIMITED = 1 << 62
 #: The memory of arrays of at most this size is kept. glibc allows no more.
 KEPT_ARRAY_BYTES = 32 << 20
 
@@ -19,10 +21,12 @@ _LIBRARY = ctypes.CDLL(None)
 
 
 def usable_bytes(limit: int, held_share: float = 0.0) -> int:
-    """Return the bytes that the tasks of a worker may use if its memory limit is ``limit`` bytes.
+    """Return the bytes that the tasks of a worker may use if its memory limit is ``limit`` bytes; 0 is no limit.
 
     ``held_share`` is the share of the limit for results that wait for other tasks.
     """
+    if not limit:
+        return UNLIMITED
     return max(0, int(limit * (PLANNED_SHARE - held_share)) - PROCESS_BYTES)
 
 

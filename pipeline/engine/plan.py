@@ -21,8 +21,6 @@ BUFFERS_SHARE = 0.25
 #: resumes such a run, so files would only cost time.
 IN_MEMORY_BYTES = 512 << 20
 IN_MEMORY_SHARE = 1 / 16
-#: Stands for the memory of a worker without a limit.
-UNLIMITED = 1 << 62
 #: What gives memory to arrays on a device, by the names of kernels/cuda/allocator.py.
 MEMORY_MANAGERS = {
     "default": "cuMemAlloc",
@@ -68,9 +66,7 @@ class MemoryPlan:
 def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> MemoryPlan:
     """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
-    available = UNLIMITED
-    if capacity.memory:
-        available = usable_bytes(capacity.memory, algorithm.held_share)
+    available = usable_bytes(capacity.memory, algorithm.held_share)
     largest = algorithm.largest_task(data)
     if algorithm.device != "cpu":
         _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)

@@ -28,6 +28,7 @@ from ..algorithm import add_numbers
 from ..device import has_device_space, sends_device_memory
 from ..finite import check_finite
 from ..grid import AnyGridAlgorithm, Cell, Grid
+from ..memory import UNLIMITED
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
 from .device_counts import DeviceCounts
 from .held import HeldArrays, Key, release_files
@@ -36,8 +37,6 @@ from .threads import start
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.
 DEVICE_SHARE = 0.6
-#: Stands for memory without a limit.
-UNLIMITED = 1 << 62
 #: Seconds between two reports of a worker's progress.
 REPORT_SECONDS = 0.5
 

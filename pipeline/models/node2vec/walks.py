@@ -162,7 +162,7 @@ def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:
     per_task = TOKEN_BYTES * chunk_tokens + 16 * graph.n_nodes
     for worker in executor.capacities():
         needed = shared + worker.threads * per_task
-        if worker.memory and needed > usable_bytes(worker.memory):
+        if needed > usable_bytes(worker.memory):
             raise DataError(
                 f"{graph.url}: walks need {format_bytes(needed)} on worker {worker.name}, which has "
                 f"{format_bytes(usable_bytes(worker.memory))} for them ({format_bytes(worker.memory)} memory limit): "

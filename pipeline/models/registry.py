@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from ...io.errors import DataError
+from ...io.stores.store import JsonObject
 from ..engine.run import RunStore, config_section
 from .base.saved import read_model_meta
 from .base.text import TextEstimator
@@ -34,16 +35,21 @@ def load_model(url: str) -> TextEstimator:
     return estimator_class(kind).load(url)
 
 
-def model_of_run(url: str) -> TextEstimator:
-    """Read the model that a run of any kind committed last."""
-    return type(estimator_of_run(RunStore(url))).from_run(url)
+def model_of_run(url: str, with_previous: bool = True) -> TextEstimator:
+    """Read the model that a run of any kind committed last. The arguments are those of `Estimator.from_run`."""
+    return _class_of_run(RunStore(url).meta, url).from_run(url, with_previous)
 
 
 def estimator_of_run(run: RunStore) -> TextEstimator:
     """Return the estimator, not trained, of a run; raise DataError if this version does not have its parameters."""
     meta = run.meta
     parameters = config_section(meta, "model")
-    kind = parameters.pop("kind", None)
+    parameters.pop("kind", None)
+    return _class_of_run(meta, run.url)._with_stored(parameters, meta, run.url)
+
+
+def _class_of_run(meta: JsonObject, url: str) -> type[TextEstimator]:
+    kind = config_section(meta, "model").get("kind")
     if kind not in _PLACES:
-        raise DataError(f"a run of {meta['algorithm']}, which this version of corpusmill does not have")
-    return estimator_class(kind)._with_stored(parameters, meta, run.url)
+        raise DataError(f"{url}: a run of {meta['algorithm']}, which this version of corpusmill does not have")
+    return estimator_class(kind)

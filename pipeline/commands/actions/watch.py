@@ -16,7 +16,7 @@ from ....io.errors import DataError
 from ....io.stores.store import JsonObject, Store
 from ...engine.run import RunStore
 from ...models.base.advice import TrainingWarning
-from ...models.registry import estimator_of_run
+from ...models.registry import estimator_of_run, model_of_run
 from ...topics import WordGroup
 from ...views.status import RunStatus
 
@@ -90,7 +90,7 @@ class Watcher:
             # The command that trains shows them.
             warnings.simplefilter("ignore", TrainingWarning)
             # Words that only the previous model has are not in the data.
-            estimator = estimator_of_run(run).from_run(run.url, with_previous=False)
+            estimator = model_of_run(run.url, with_previous=False)
             data = run.open_data()
             self._description = estimator._algorithm(data).describe(estimator.model_, data)
         self._described_epoch = epoch

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import click
 import numpy as np
 from corpusmill import Corpus, Word2Vec
+from corpusmill.kernels.simd.aligned import aligned_copy
 from corpusmill.pipeline.engine.algorithm import Address
 from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.leases import balanced_places
@@ -111,7 +112,9 @@ class FirstModel:
 
     def __init__(self, algorithm, data):
         self.shared = algorithm.begin_shared(data, None)
-        self.blocks = list(algorithm.begin_blocks(data, range(algorithm.n_blocks), None))
+        blocks = algorithm.begin_blocks(data, range(algorithm.n_blocks), None)
+        # Workers train copies that begin with a cache line, too.
+        self.blocks = [{name: aligned_copy(array) for name, array in block.items()} for block in blocks]
 
     def block(self, index):
         """Return the arrays of a block."""

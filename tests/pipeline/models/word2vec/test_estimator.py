@@ -18,7 +18,7 @@ from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
-from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, STEP_PAIRS, grid_size
+from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, STEP_GROWTH, STEP_PAIRS, grid_size
 from corpusmill.pipeline.models.skip_gram.sequential import SequentialSkipGram
 from corpusmill.pipeline.models.skip_gram.strata import NEGATIVES
 from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
@@ -146,7 +146,7 @@ def test_the_grid_fits_the_corpus(tokens):
     size = grid_size(mass, tokens, 256, epochs=2, window=5, n_blocks=None)
     assert size.n_blocks & (size.n_blocks - 1) == 0
     assert size.passes * size.rounds * 2 >= MIN_PASSES
-    assert mass.sum() * 6 / size.rounds <= STEP_PAIRS * max(1, size.n_blocks / 8) or size.rounds == 256
+    assert mass.sum() * 6 / size.rounds <= STEP_PAIRS * max(1, size.n_blocks / 8) ** STEP_GROWTH or size.rounds == 256
     assert size.n_blocks == {10**4: 2, 10**6: 8, 10**8: 16, 10**10: 16}[tokens]
 
 

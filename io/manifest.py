@@ -28,6 +28,7 @@ class FileVersion:
     batch: str = ""  # the corpus that holds its documents
     changed: str = ""  # see SourceFile
     read_as: str = ""  # the URL that its documents have in that corpus, if the file has moved since
+    is_gone: bool = False  # removed since; an earlier call has reported that
 
 
 Manifest = dict[str, FileVersion]
@@ -107,7 +108,7 @@ def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, File
     return Changes(
         added=sorted(found.keys() - known.keys()),
         changed=sorted(url for url in found.keys() & known.keys() if found[url].digest != known[url].digest),
-        removed=sorted(known.keys() - found.keys()),
+        removed=sorted(url for url in known.keys() - found.keys() if not known[url].is_gone),
     )
 
 

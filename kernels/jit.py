@@ -66,7 +66,7 @@ def cache_folder(group: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)  # the time of its last use
         for version in folder.parent.glob(f"{prefix}-*"):
-            if version.stat().st_mtime < time.time() - KEPT_SECONDS:
+            if version != folder and version.stat().st_mtime < time.time() - KEPT_SECONDS:
                 shutil.rmtree(version, ignore_errors=True)
     if not os.access(folder, os.W_OK):
         raise ImportError(

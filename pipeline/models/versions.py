@@ -45,6 +45,7 @@ class FileRecord(TypedDict):
     digest: str
     batch: str
     read_as: NotRequired[str]
+    is_gone: NotRequired[bool]
 
 
 class VersionFacts(TypedDict):

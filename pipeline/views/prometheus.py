@@ -1,7 +1,7 @@
 """A RunStatus as Prometheus gauges: on the scheduler's ``/metrics`` during training, in a file after a batch job."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,11 +97,12 @@ class BatchJob:
 
 
 @contextmanager
-def metrics_file(path: str | None, job: BatchJob) -> Iterator[BatchJob]:
+def metrics_file(path: str | None, job: BatchJob, report: Callable[[str], None]) -> Iterator[BatchJob]:
     """Yield a job, and write its gauges to a file for Prometheus's textfile collector when it ends, also by an error.
 
-    ``path``: None writes nothing. The caller sets ``job.exit_status`` before an error leaves the context. Raises
-    ImportError without prometheus-client, ValueError for a name that the collector would ignore.
+    ``path``: None writes nothing. The caller sets ``job.exit_status`` before an error leaves the context. ``report``
+    receives a sentence if the file cannot be written. Raises ImportError without prometheus-client, ValueError for a
+    name that the collector would ignore.
     """
     if path is None:
         yield job
@@ -118,7 +119,11 @@ def metrics_file(path: str | None, job: BatchJob) -> Iterator[BatchJob]:
     try:
         yield job
     finally:
-        write_to_textfile(path, job)
+        try:
+            write_to_textfile(path, job)
+        except OSError as error:
+            # The job has succeeded, or its own error is more important.
+            report(f"{path} cannot be written ({error.strerror}), and has the figures of an earlier job, if any")
 
 
 def read_last_success(path: str) -> float:

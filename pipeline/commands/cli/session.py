@@ -78,6 +78,10 @@ def _report_cluster(sentence: str) -> None:
     click.echo(f"cluster: {sentence}", err=True)
 
 
+def _report_metrics(sentence: str) -> None:
+    click.echo(f"metrics: {sentence}", err=True)
+
+
 @contextmanager
 def _quiet_libraries(debug: bool) -> Iterator[None]:
     """Hide warnings and the logs of libraries, here and in the workers, except with --debug."""
@@ -107,7 +111,7 @@ def job_metrics(config: "Config", url: str) -> Iterator["BatchJob"]:
     """Yield the job's metrics, and write them to ``run.metrics_file`` at the end, whether the job succeeds or fails."""
     from ...views.prometheus import BatchJob, metrics_file
 
-    with metrics_file(config.run.metrics_file, BatchJob(url, config.model.kind)) as job:
+    with metrics_file(config.run.metrics_file, BatchJob(url, config.model.kind), _report_metrics) as job:
         try:
             yield job
         except BaseException as error:

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,13 @@ RECIPES = Path(__file__).parents[3] / "configs" / "recipes"
 CRON = re.compile(r"(\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*)")
 
 
+def cron_line():
+    return next(line for line in (RECIPES / "crontab").read_text().splitlines() if not line.startswith("#"))
+
+
 def calls():
     """Yield each recipe's call of the command, as arguments."""
-    cron = next(line for line in (RECIPES / "crontab").read_text().splitlines() if not line.startswith("#"))
-    yield "crontab", re.search(r"corpusmill (retrain.*) >>", cron)[1]
+    yield "crontab", re.search(r"corpusmill (retrain.*?);", cron_line())[1]
     unit = (RECIPES / "corpusmill-retrain.service").read_text()
     yield "systemd", re.search(r"ExecStart=\S+/corpusmill (.*)", unit)[1]
     job = yaml.safe_load((RECIPES / "cronjob.yaml").read_text())["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -49,7 +53,7 @@ def test_every_schedule_is_a_valid_cron_expression():
         if found:
             minute, hour = found[1], found[2]
             assert (0 <= int(minute) < 60, 0 <= int(hour) < 24) == (True, True)
-    assert CRON.match((RECIPES / "crontab").read_text().splitlines()[1])
+    assert CRON.match(cron_line())
 
 
 def test_cron_runs_its_line(tmp_path, monkeypatch):
@@ -59,11 +63,20 @@ def test_cron_runs_its_line(tmp_path, monkeypatch):
     program = tmp_path / ".venv" / "bin" / "corpusmill"
     program.parent.mkdir(parents=True)
     program.symlink_to(Path(sys.executable).with_name("corpusmill"))
-    command = (RECIPES / "crontab").read_text().splitlines()[1].split(maxsplit=5)[5]
+    command = cron_line().split(maxsplit=5)[5]
     assert "%" not in command  # cron would end the command there
     bare = {"HOME": "/", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
-    subprocess.run(["/bin/sh", "-c", command.replace("/srv/corpusmill", str(tmp_path))], cwd="/", env=bare, check=True)
-    assert json.loads(Path("retrain.log").read_text())["status"] == "published"
+    line = ["/bin/sh", "-c", command.replace("/srv/corpusmill", str(tmp_path))]
+    mails = []
+    for content in (None, "{broken"):
+        if content:
+            Path("days/2026-11-02.jsonl").write_text(content)
+        mails.append(subprocess.run(line, cwd="/", env=bare, check=True, capture_output=True, text=True).stdout)
+    began, published, *_ = Path("retrain.log").read_text().splitlines()
+    assert datetime.fromisoformat(began).tzinfo
+    assert json.loads(published)["status"] == "published"
+    assert mails[0] == ""
+    assert "2026-11-02.jsonl, line 1: not valid JSON" in mails[1]
 
 
 def test_prefect_runs_the_flow(tmp_path, monkeypatch):

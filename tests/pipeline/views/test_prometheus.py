@@ -87,6 +87,16 @@ def test_a_terminated_run_leaves_its_exit_status():
     assert 2 <= found["epoch"] < found["epochs"]
 
 
+def test_a_file_that_cannot_be_written_does_not_change_how_the_job_ends(capsys):
+    # Prometheus's library writes to a longer name first, which is too long for a file system.
+    options = ["--set", f"run.metrics_file={'x' * 249}.prom"]
+    assert call("retrain", "my.yaml", *options) == 0
+    assert "x.prom cannot be written (File name too long), and has" in capsys.readouterr().err
+    Path("days/2026-11-03.jsonl").write_text("{broken\n")
+    assert call("retrain", "my.yaml", *options) == 4
+    assert "2026-11-03.jsonl, line 1: not valid JSON" in capsys.readouterr().err
+
+
 def test_a_file_name_that_prometheus_ignores_is_refused_before_any_work(capsys):
     assert call("run", "my.yaml", "--set", "run.metrics_file=figures.txt") == 2
     assert "end in .prom" in capsys.readouterr().err

@@ -270,6 +270,7 @@ def _record(file: FileVersion) -> FileRecord:
         "digest": file.digest,
         "batch": file.batch,
         "read_as": file.read_as,
+        "is_gone": file.is_gone,
     }
 
 

@@ -128,7 +128,7 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
 
 def _from_scratch(plan: RetrainPlan, found: Manifest) -> RetrainPlan:
     """Return the plan to train a new model on all files."""
-    manifest = {url: replace(file, batch="", read_as="") for url, file in sorted(found.items())}
+    manifest = {url: _unread(file) for url, file in sorted(found.items())}
     return replace(plan, manifest=manifest, overrides={})
 
 
@@ -140,14 +140,20 @@ def _continued(
     forgotten: list[str] = []
     if isinstance(new_estimator(config), SupportsForget):
         forgotten = sorted([*plan.changes.changed, *plan.changes.removed])
+    gone = {*plan.changes.removed, *(url for url, file in known.items() if file.is_gone and url not in found)}
     # With the times of now: a file that was touched, and not changed, is read for its digest once and not every night.
     manifest = {
-        url: replace(found.get(url, file), batch=file.batch, read_as=file.read_as)
+        url: replace(found.get(url, file), batch=file.batch, read_as=file.read_as, is_gone=url in gone)
         for url, file in known.items()
         if url not in forgotten
     }
-    manifest |= {url: replace(found[url], batch="", read_as="") for url in plan.changes.to_ingest}
+    manifest |= {url: _unread(found[url]) for url in plan.changes.to_ingest}
     return replace(plan, manifest=dict(sorted(manifest.items())), forgotten=forgotten, start=published["version"])
+
+
+def _unread(file: FileVersion) -> FileVersion:
+    """Return a file whose documents are in no batch."""
+    return replace(file, batch="", read_as="", is_gone=False)
 
 
 def _is_due(plan: RetrainPlan, request: RetrainRequest) -> bool:

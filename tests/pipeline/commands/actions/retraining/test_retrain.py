@@ -152,6 +152,23 @@ def test_removed_files_are_reported_by_models_that_cannot_subtract_them():
     )
 
 
+def test_files_that_were_removed_are_reported_until_the_next_version_and_known_if_they_come_back():
+    retrain(configuration("word2vec"))
+    Path("days/2026-11-01.jsonl").rename("away")
+    for _ in range(2):
+        assert file_names(retrain(configuration("word2vec")), "removed") == ["2026-11-01.jsonl"]
+    for day in (3, 4):
+        write_day(day, [BREAD] * 4)
+        facts = retrain(configuration("word2vec"))
+        assert file_names(facts, "removed") == (["2026-11-01.jsonl"] if day == 3 else [])
+    Path("away").rename("days/2026-11-01.jsonl")
+    assert retrain(configuration("word2vec"))["status"] == "unchanged"
+    write_day(5, [BREAD] * 4)
+    assert file_names(retrain(configuration("word2vec")), "added") == ["2026-11-05.jsonl"]
+    Path("days/2026-11-01.jsonl").unlink()
+    assert file_names(retrain(configuration("word2vec")), "removed") == ["2026-11-01.jsonl"]
+
+
 def test_a_dry_run_describes_the_work_and_writes_nothing(project):
     before = contents(project)
     facts = retrain(configuration("lda"), None, RetrainRequest(dry_run=True))

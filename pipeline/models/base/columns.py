@@ -42,7 +42,7 @@ def columns_of(model: TrainedModel) -> MatrixColumns | None:
 def drop_outgrown_columns(model: TrainedModel) -> None:
     """Drop the columns from the metadata if the model has further words, of earlier inputs."""
     columns = columns_of(model)
-    if columns is None or columns.names is None or "word" not in model.vocabulary.column_names:
+    if columns is None or columns.names is None or not model.has_words:
         return
     if not set(columns.names).issuperset(model.vocabulary["word"].to_pylist()):
         for name in columns.as_metadata():
@@ -94,7 +94,7 @@ def check_columns(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
 
 def _has_numbered_columns(model: TrainedModel) -> bool:
     """Return whether the model's words are column numbers, or whether it has no words."""
-    if "word" not in model.vocabulary.column_names:
+    if not model.has_words:
         return True
     return all(word.isdigit() for word in model.vocabulary["word"].slice(0, 100).to_pylist())
 

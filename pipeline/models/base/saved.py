@@ -38,6 +38,11 @@ class TrainedModel:
         """The arrays of one block of rows. All rows are in memory, whichever the caller needs."""
         return self.blocks[index]
 
+    @property
+    def has_words(self) -> bool:
+        """Whether the vocabulary has words. That of a model of a `Matrix` is empty."""
+        return "word" in self.vocabulary.column_names
+
     def joined(self, name: str) -> np.ndarray:
         """Return one array of all blocks."""
         if len(self.blocks) == 1:

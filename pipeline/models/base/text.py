@@ -32,10 +32,10 @@ class TextEstimator(Estimator[DataT]):
     @property
     def words_(self) -> list[str]:
         """The vocabulary, in the order of the model's columns. A model of a matrix without column names has none."""
-        vocabulary = self._fitted().vocabulary
-        if "word" not in vocabulary.column_names:
+        model = self._fitted()
+        if not model.has_words:
             raise AttributeError(f"this {type(self).__name__} was fitted on a matrix, whose columns are not words")
-        return vocabulary["word"].to_pylist()
+        return model.vocabulary["word"].to_pylist()
 
     def _in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
         """Reorder (K, V) columns like those of the matrix that ``fit`` received. Empty columns get ``missing``.

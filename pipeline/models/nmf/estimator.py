@@ -332,7 +332,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         W = self._W
         shared = {name: array for name, array in model.shared.items() if name != "seen"}
         vocabulary = model.vocabulary
-        if "word" in vocabulary.column_names:
+        if model.has_words:
             merged = merge_vocabularies(vocabulary, previous.vocabulary)
             vocabulary = merged.table
             W = np.concatenate([W, previous.joined("W")[merged.only_in_old].astype(W.dtype)])
@@ -378,8 +378,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     def _names(self) -> list[str]:
         """Return the names of the columns: words, names of a data frame's columns, or numbers."""
         model = self._fitted()
-        if "word" in model.vocabulary.column_names:
-            return model.vocabulary["word"].to_pylist()
+        if model.has_words:
+            return self.words_
         columns = columns_of(model)
         if columns is not None and columns.names is not None:
             return columns.names
@@ -412,7 +412,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
 
     def _open_for_transform(self, X: DataLike) -> Corpus | Matrix:
         """Open the data of ``transform`` or ``score``. A model of a corpus finds named columns by their names."""
-        if is_matrix(X) and "word" in self._fitted().vocabulary.column_names:
+        if is_matrix(X) and self._fitted().has_words:
             matrix = read_matrix(X, type(self).__name__)
             if matrix.names is not None:
                 return corpus_from(matrix.values, vocabulary=matrix.names)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..stores.store import Store
+from ..stores.store import DATA_KINDS, Store
 from .anndata import open_anndata
 from .blocks import BLOCK_NUMBERS, Block, RowBlocks
 from .hierarchies import is_zarr
@@ -47,4 +47,4 @@ def is_anndata_file(data: Any) -> bool:
         return str(url).lower().endswith(".h5ad")
     # Stores of this package may be called .zarr too.
     store = Store(url)
-    return not any(store.exists(f"{kind}.json") for kind in ("corpus", "matrix", "graph"))
+    return not any(store.exists(f"{kind}.json") for kind in DATA_KINDS)

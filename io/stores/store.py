@@ -32,6 +32,9 @@ Arrays = dict[str, Any]
 JsonObject = dict[str, Any]
 
 
+#: Kinds of stores of data. The file ``<kind>.json`` is written last, so it stands for the whole store.
+DATA_KINDS = ("corpus", "matrix", "graph")
+
 #: A user name with a password, as in "s3://user:password@host". A colon before a port does not match, nor does the one
 #: in "simplecache::s3://", which joins two URLs.
 _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")

@@ -14,7 +14,7 @@ from ...io.errors import DataError
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
-from ...io.stores.store import Arrays, JsonObject, check_format, check_free
+from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_format, check_free
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, add_numbers, nbytes
 from .capacity import Capacity
 from .data import ChunkSize, TrainingData, reference
@@ -227,7 +227,7 @@ class _Engine:
             self.algorithm, self.data, training.previous, training.seed, self.shards, training.config
         )
         store = training.run.store
-        check_free(store, "corpus", "matrix", "graph")
+        check_free(store, *DATA_KINDS)
         found, tag = read_commit(store, "run.json")
         if found is not None:
             check_format(found, "run", FORMAT, training.run.url)

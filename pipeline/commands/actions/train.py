@@ -9,7 +9,7 @@ from ....configs.redact import hidden_keys
 from ....configs.resolve import without_secrets
 from ....configs.schema import Config
 from ....io.errors import DataError
-from ....io.stores.store import Store, check_free
+from ....io.stores.store import DATA_KINDS, Store, check_free
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.text import TextEstimator
@@ -58,7 +58,7 @@ def check_training(config: Config, makes_corpus: bool = False) -> None:
     ``makes_corpus`` says that the same command makes the corpus first.
     """
     estimator = new_estimator(config)
-    check_free(Store(config.run.url), "corpus", "matrix", "graph")
+    check_free(Store(config.run.url), *DATA_KINDS)
     if not makes_corpus:
         estimator._check_data(config.corpus.url)
 

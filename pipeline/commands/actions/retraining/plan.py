@@ -23,15 +23,13 @@ from .....io.manifest import (
 from .....io.readers.open import open_source
 from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
-from .....io.stores.store import Store
+from .....io.stores.store import DATA_KINDS, Store
 from ....models.base.capabilities import SupportsForget
 from ....models.versions import Settings, VersionRecord, Versions, VersionsHead
 from ...results import Facts
 from ..ingest import ingest_options
 from ..train import new_estimator
 
-#: The file that is written last and so stands for a whole store of data.
-TABLES = ("corpus.json", "matrix.json", "graph.json")
 #: The sections of the configuration that decide what a model is.
 SECTIONS = ("model", "source", "corpus")
 #: Settings that decide what happens to bad lines. They may be changed to get a job going again.
@@ -175,9 +173,9 @@ def _known_files(published: VersionRecord | None) -> Manifest:
 def _files_of_store(url: str) -> list[SourceFile]:
     """Return the file that stands for the store at a URL, or the files at the URL if there is no store."""
     store = Store(url)
-    for table in TABLES:
-        if store.exists(table):
-            return find_files(store.child(table).url)
+    for kind in DATA_KINDS:
+        if store.exists(f"{kind}.json"):
+            return find_files(store.child(f"{kind}.json").url)
     return find_files(url)
 
 

@@ -42,7 +42,10 @@ def topic_coherence(
     if window < 0:
         raise ValueError(f"window is {window}: choose a number of words, or 0 for whole documents")
     if window and not corpus.is_ordered:
-        raise DataError(f"{corpus.title}: a bag of words has no windows: choose window=0 or u_mass, or ingest the text")
+        raise DataError(
+            f"{corpus.title}: a bag of words has no windows: choose u_mass, or ingest the text (in Python, window=0 "
+            f"counts within whole documents)"
+        )
 
     words = sorted({word for topic in topics for word in topic})
     ids = find_word_ids(words, corpus.vocabulary)

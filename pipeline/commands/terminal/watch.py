@@ -101,7 +101,7 @@ def draw(status: RunStatus) -> RenderableType:
     charts = [Chart(title, values) for title, values in _curves(status.rows).items()]
     if charts:
         parts += [Text(), Columns(charts, padding=(0, 2), expand=True)]
-    if status.shards:
+    if status.shards and status.state == "running":
         parts.append(_shards(status.shards))
     seconds = _seconds_by_cause(status.rows)
     if seconds:

@@ -48,7 +48,7 @@ class ShardLease(NamedTuple):
 
 #: A worker takes at least as many shards at a time as its threads sweep in these seconds, because a request takes a few
 #: milliseconds.
-LEASE_SECONDS = 0.1
+LEASE_SECONDS = 0.3
 #: Shards that take fewer seconds are reported together, once in this time.
 REPORT_SECONDS = 1.0
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FETCHED_BYTES = 1 << 20
 #: Seconds to wait for a first worker.
 WAIT_SECONDS = 120
+#: Seconds in which Dask's threads in this process send the tasks of a sweep. The commit would compete with them for the
+#: interpreter lock, and nobody waits for the commit.
+PASS_ON_SECONDS = 0.003
 #: Seconds between two looks whether workers joined.
 LOOK_SECONDS = 1.0
 #: Most seconds to wait for the workers' present shards if a sweep is not needed any more. A worker may be paused.
@@ -131,6 +134,7 @@ class ClusterSweep:
         leases = self._open_pool()
         try:
             self._submit(leases)
+            time.sleep(PASS_ON_SECONDS)
             yield
         except BaseException:
             self._stop()

@@ -11,10 +11,13 @@ PROCESS_BYTES = 320 << 20
 UNLIMITED = 1 << 62
 #: The memory of arrays of at most this size is kept. glibc allows no more.
 KEPT_ARRAY_BYTES = 32 << 20
+#: Share of a worker's memory limit that may be kept for larger arrays. The worker is not paused because of it.
+KEPT_SHARE = 0.05
 
 _MIB = 1 << 20
 #: The numbers of glibc's options.
 _M_TRIM_THRESHOLD = -1
+_M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 #: The C library of this process.
 _LIBRARY = ctypes.CDLL(None)
@@ -39,17 +42,21 @@ def limit_for(usable: int, held_share: float = 0.0) -> str:
     return f"{limit}MiB"
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(limit: int) -> bool:
     """Let this process keep the memory of freed arrays for the next ones. Return whether its C library can: glibc can.
 
     Dask starts workers with a setting that returns all memory to the system at once. The system then provides new pages
-    for each array, which takes up to a quarter of an epoch. Larger arrays are still returned at once.
+    for each array, which takes up to a quarter of an epoch. Arrays of more than KEPT_ARRAY_BYTES share a part of the
+    memory limit, ``limit``, if there is one. Those that do not fit into it are still returned at once.
     """
     set_option = getattr(_LIBRARY, "mallopt", None)
     if set_option is None:
         return False
+    # At the end of the heap. glibc takes a number of 32 bits.
+    kept = max(2 * KEPT_ARRAY_BYTES, min(int(limit * KEPT_SHARE), 1 << 30))
     set_option(_M_MMAP_THRESHOLD, KEPT_ARRAY_BYTES)
-    set_option(_M_TRIM_THRESHOLD, 2 * KEPT_ARRAY_BYTES)
+    set_option(_M_TRIM_THRESHOLD, kept)
+    set_option(_M_TOP_PAD, kept)
     return True
 
 

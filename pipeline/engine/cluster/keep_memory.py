@@ -22,7 +22,7 @@ class KeepMemory(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Set the options of the process, and begin to watch its memory."""
         # A worker without a nanny may be a thread of the user's own program.
-        if worker.nanny is None or not keep_freed_memory():
+        if worker.nanny is None or not keep_freed_memory(worker.memory_manager.memory_limit or 0):
             return
         self.worker = worker
         self._idle_checks = 0

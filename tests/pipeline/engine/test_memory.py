@@ -5,10 +5,12 @@ import time
 
 import numpy as np
 import pytest
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.executors import OnDask
-from corpusmill.pipeline.engine.memory import KEPT_ARRAY_BYTES, PLANNED_SHARE
+from corpusmill.pipeline.engine.memory import KEPT_ARRAY_BYTES, KEPT_SHARE, PLANNED_SHARE
 
 PAGE_BYTES = resource.getpagesize()
+HUGE_PAGE_BYTES = 2 << 20
 ARRAY_BYTES = KEPT_ARRAY_BYTES - (1 << 20)
 LIMIT = 2 << 30  # that of the workers of `cluster_of`
 
@@ -21,17 +23,25 @@ def client(cluster_of):
     return client
 
 
-def new_pages(n_arrays):
+def new_pages(n_arrays, nbytes):
     """Return how many pages the system provides for arrays that are made one after the other, but for the first."""
     np.ones(ARRAY_BYTES, np.uint8)
+    np.ones(nbytes, np.uint8)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(n_arrays):
-        np.ones(ARRAY_BYTES, np.uint8)
+        np.ones(nbytes, np.uint8)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def test_tasks_reuse_the_memory_of_arrays(client):
-    assert client.submit(new_pages, 20, pure=False).result() < ARRAY_BYTES // PAGE_BYTES
+    assert client.submit(new_pages, 20, ARRAY_BYTES, pure=False).result() < ARRAY_BYTES // PAGE_BYTES
+
+
+def test_large_arrays_share_memory_of_five_percent_of_the_limit():
+    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
+        OnDask(client)
+        found = client.submit(new_pages, 20, int(KEPT_SHARE / 2 * LIMIT), pure=False).result()
+    assert found < KEPT_ARRAY_BYTES // HUGE_PAGE_BYTES
 
 
 def resident_bytes():

@@ -4,6 +4,7 @@ The store is the only truth. Tasks exchange names, numbers and deltas, so a lost
 computed in the current epoch.
 """
 
+import contextlib
 import time
 import uuid
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from .events import (
     EpochFinished,
     EpochStarted,
     Event,
+    RunFailed,
     RunFinished,
     RunStarted,
     ShardSwept,
@@ -131,6 +133,13 @@ class _Engine:
     def _train(self) -> str:
         self.step = self._open()
         self.rows = self.run.metrics
+        try:
+            return self._train_and_report()
+        except BaseException as error:
+            self._report_failure(error)
+            raise
+
+    def _train_and_report(self) -> str:
         rounds = self.algorithm.rounds
         self._emit(
             RunStarted(
@@ -157,6 +166,14 @@ class _Engine:
         last_row = self.rows[-1] if self.rows else {}
         self._emit(RunFinished(self.run.url, self.step // rounds, reason, last_row))
         return reason
+
+    def _report_failure(self, error: BaseException) -> None:
+        reason = "failed" if isinstance(error, Exception) else "stopped"
+        event = RunFailed(self.run.url, self.step // self.algorithm.rounds, reason)
+        for callback in self.training.callbacks:
+            # The callback may be what failed. Its second error must not hide the first one.
+            with contextlib.suppress(Exception):
+                callback(event)
 
     def _train_steps(self) -> str:
         """Train until there is a reason to end, and return it. The last step is not committed yet."""

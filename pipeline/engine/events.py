@@ -84,7 +84,16 @@ class RunFinished:
     metrics: Metrics = field(default_factory=dict)
 
 
-Event = RunStarted | EpochStarted | ShardSwept | CellsTrained | EpochFinished | Described | RunFinished
+@dataclass(frozen=True)
+class RunFailed:
+    """Training ended by an error after epoch ``epoch``, or was interrupted."""
+
+    run: str
+    epoch: int
+    reason: str  # "failed", or "stopped" if it was interrupted
+
+
+Event = RunStarted | EpochStarted | ShardSwept | CellsTrained | EpochFinished | Described | RunFinished | RunFailed
 
 #: A function that receives every event of a run. If it returns True for `EpochFinished`, training stops.
 Callback = Callable[[Event], bool | None]

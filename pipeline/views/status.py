@@ -13,6 +13,7 @@ from ..engine.events import (
     EpochFinished,
     EpochStarted,
     Event,
+    RunFailed,
     RunFinished,
     RunStarted,
     ShardSwept,
@@ -138,7 +139,7 @@ class RunStatus:
                 self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
             case Described():
                 self.groups = [WordGroup(*group) for group in event.groups]
-            case RunFinished():
+            case RunFinished() | RunFailed():
                 self.state = event.reason
         self.updated = time.time() if at is None else at
 

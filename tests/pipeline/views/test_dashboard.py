@@ -219,6 +219,21 @@ def test_a_client_that_leaves_in_mid_run_leaves_a_stopped_run(client):
     assert 'corpusmill_running{algorithm="lda",run="runs/left"} 0.0' in fetch(client, "metrics")
 
 
+@pytest.mark.parametrize(("error", "state"), [(ZeroDivisionError, "failed"), (KeyboardInterrupt, "stopped")])
+def test_a_run_that_ends_by_an_error_is_not_shown_as_running(client, error, state):
+    def fail(event):
+        if isinstance(event, EpochFinished) and event.epoch == 2:
+            raise error
+
+    with pytest.raises(error):
+        LDA(2, max_iter=5).fit([["boat", "sea"]] * 9, client=client, callbacks=[fail])
+    deadline = time.monotonic() + 30
+    while (found := json.loads(fetch(client, "training.json")))["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert (found["state"], found["epoch"]) == (state, 1)
+
+
 def test_the_page_accepts_no_input(client):
     request = urllib.request.Request(address(client, "training.json"), data=b"{}", method="POST")
     with pytest.raises(urllib.error.HTTPError, match="405"):

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from corpusmill import Node2Vec
 from corpusmill.pipeline.models.base.vectors import WordVectors
-from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
 
 from benchmarks.common import Session, data_file
 from benchmarks.papers import word2vec_data_movement as movement
@@ -43,7 +42,8 @@ def pair_scores(session: Session, wv: WordVectors) -> dict[str, float]:
     """Return rank correlations with human judgements; zeros for random text."""
     if session.quick:
         return dict.fromkeys(PAIRS, 0.0)
-    return {name: evaluate_pairs(wv, str(data_file(session.data, file))).spearman for name, file in PAIRS.items()}
+    paths = {name: str(data_file(session.data, file)) for name, file in PAIRS.items()}
+    return {name: wv.evaluate_word_pairs(path)[1].statistic for name, path in paths.items()}
 
 
 def analogy_scores(session: Session, wv: WordVectors) -> dict[str, float]:
@@ -51,8 +51,11 @@ def analogy_scores(session: Session, wv: WordVectors) -> dict[str, float]:
     if session.quick:
         return {"COS-ADD": 0.0, "COS-MUL": 0.0}
     questions = str(data_file(session.data, "eval/questions-words.txt"))
-    total = evaluate_analogies(wv, questions, ANSWERS).total
-    return {"COS-ADD": total.accuracy, "COS-MUL": total.accuracy_mul}
+    functions = {"COS-ADD": "most_similar", "COS-MUL": "most_similar_cosmul"}
+    return {
+        name: wv.evaluate_word_analogies(questions, ANSWERS, similarity_function=function)[0]
+        for name, function in functions.items()
+    }
 
 
 def warm_up(session: Session, method: str, parameters: Parameters) -> None:

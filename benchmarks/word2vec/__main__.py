@@ -20,7 +20,6 @@ import numpy as np
 from corpusmill import Word2Vec
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
-from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
 
 from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
 
@@ -94,8 +93,8 @@ def quality(wv, comparison):
     pairs = {"ws353": "wordsim353.tsv", "simlex": "simlex999.txt"}
     paths = {name: str(data_file(comparison.data, f"eval/{file}")) for name, file in pairs.items()}
     questions = str(data_file(comparison.data, "eval/questions-words.txt"))
-    found = {name: evaluate_pairs(wv, path).spearman for name, path in paths.items()}
-    return found | {"analogies": evaluate_analogies(wv, questions, comparison.answers).total.accuracy}
+    found = {name: wv.evaluate_word_pairs(path)[1].statistic for name, path in paths.items()}
+    return found | {"analogies": wv.evaluate_word_analogies(questions, comparison.answers)[0]}
 
 
 def measure(system, inputs, comparison, window, seed):

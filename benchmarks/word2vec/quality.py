@@ -30,7 +30,6 @@ from corpusmill.kernels.word2vec.pairs import split_pairs
 from corpusmill.kernels.word2vec.text import keep_probability
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
-from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
 
 from benchmarks.common import DATA, QUICK, data_file
 
@@ -250,8 +249,9 @@ def scores(trained, pairs, folder):
     if folder:
         wv = WordVectors(trained.words, trained.W_in)
         for name, file in PAIR_FILES.items():
-            found[name] = evaluate_pairs(wv, str(data_file(folder, file))).spearman
-        found["Google"] = evaluate_analogies(wv, str(data_file(folder, ANALOGIES)), ANSWERS).total.accuracy
+            _, spearman, _ = wv.evaluate_word_pairs(str(data_file(folder, file)))
+            found[name] = spearman.statistic
+        found["Google"], _ = wv.evaluate_word_analogies(str(data_file(folder, ANALOGIES)), ANSWERS)
     row_of = {word: row for row, word in enumerate(trained.words)}
     rows = np.array([row_of[word] for word in pairs.words])
     W_in, W_out = (np.ascontiguousarray(W[rows]) for W in (trained.W_in, trained.W_out))

@@ -137,8 +137,9 @@ ATTRIBUTES = {
     "SkipGramEstimator": {
         "build_vocab": "fit counts the words, then trains",
         "most_similar": "wv.most_similar has gensim's arguments",
-        "score": "word vectors give documents no likelihood; see evaluate, or held_out_loss in history_",
+        "score": "word vectors give documents no likelihood; see held_out_loss in history_",
     },
+    "Word2Vec": {"evaluate": "wv.evaluate_word_pairs and wv.evaluate_word_analogies compare with human judgments"},
     "RandomIndexing": {"score": "random indexing gives documents no likelihood; see match_halves"},
     "WordVectors": {
         "vocab": "key_to_index has the row of each word, as in gensim 4",

@@ -31,24 +31,6 @@ class Correlation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairScores:
-    """Correlation of similarities with human judgments over ``pairs`` pairs.
-
-    Another ``unknown`` pairs of the file have an unknown word.
-    """
-
-    spearman: float
-    pearson: float
-    pairs: int
-    unknown: int
-
-    @property
-    def unknown_ratio(self) -> float:
-        """Share of the file's pairs that have an unknown word, in percent."""
-        return 100.0 * self.unknown / (self.pairs + self.unknown)
-
-
-@dataclass(frozen=True)
 class JudgedPairs:
     """Human judgments and cosine similarities of the same pairs of words, in the order of a file.
 
@@ -74,18 +56,6 @@ class JudgedPairs:
         pearson = pearsonr(self.human, self.model)
         spearman = spearmanr(self.human, self.model)
         return Correlation(*map(float, pearson)), Correlation(*map(float, spearman))
-
-
-def evaluate_pairs(
-    wv: VectorQueries, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
-) -> PairScores:
-    """Compare cosine similarities with a file of lines "word TAB word TAB score"; see `judge_pairs`.
-
-    Raises DataError when the file cannot be read or has fewer than two pairs of known words.
-    """
-    judged = judge_pairs(wv, path, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive)
-    pearson, spearman = judged.correlations()
-    return PairScores(spearman.statistic, pearson.statistic, len(judged.human), judged.unknown)
 
 
 def judge_pairs(
@@ -131,45 +101,6 @@ def judge_pairs(
 # --- analogies ---
 
 
-@dataclass(frozen=True)
-class Section:
-    """One section's questions: correct by 3CosAdd, correct by 3CosMul, answered, and skipped for an unknown word."""
-
-    name: str
-    correct: int
-    correct_mul: int
-    asked: int
-    unknown: int
-
-    @property
-    def accuracy(self) -> float:
-        """Share of correct answers by 3CosAdd, 0 to 1."""
-        return self.correct / max(1, self.asked)
-
-    @property
-    def accuracy_mul(self) -> float:
-        """Share of correct answers by 3CosMul, 0 to 1."""
-        return self.correct_mul / max(1, self.asked)
-
-
-@dataclass(frozen=True)
-class AnalogyScores:
-    """The scores of each section of a file of analogies."""
-
-    sections: list[Section]
-
-    @property
-    def total(self) -> Section:
-        """The sum of the sections."""
-        return Section(
-            "total",
-            correct=sum(section.correct for section in self.sections),
-            correct_mul=sum(section.correct_mul for section in self.sections),
-            asked=sum(section.asked for section in self.sections),
-            unknown=sum(section.unknown for section in self.sections),
-        )
-
-
 class GensimSection(TypedDict):
     """One section in the form of gensim's ``evaluate_word_analogies``."""
 
@@ -201,25 +132,6 @@ class AnsweredSection:
             elif known or dummy4unknown:
                 found["incorrect"].append(question)
         return found
-
-
-def evaluate_analogies(
-    wv: VectorQueries, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
-) -> AnalogyScores:
-    """Count correct answers to a file of analogies; see `answer_analogies`."""
-    sections = []
-    for answered in answer_analogies(wv, path, restrict_vocab, case_insensitive):
-        n_known = int(answered.known.sum())
-        sections.append(
-            Section(
-                answered.name,
-                correct=int(answered.correct.sum()),
-                correct_mul=int(answered.correct_mul.sum()),
-                asked=n_known,
-                unknown=len(answered.questions) - n_known,
-            )
-        )
-    return AnalogyScores(sections)
 
 
 def answer_analogies(

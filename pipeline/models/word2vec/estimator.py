@@ -1,19 +1,7 @@
 """The estimator Word2Vec: skip-gram with negative sampling, with the names of gensim."""
 
-from typing import TYPE_CHECKING, TypedDict
-
 from ..base.other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator
-
-if TYPE_CHECKING:
-    from ..base.word_evaluation import AnalogyScores, PairScores
-
-
-class WordEvaluation(TypedDict, total=False):
-    """What `Word2Vec.evaluate` returns, for each file that it was given."""
-
-    pairs: "PairScores"
-    analogies: "AnalogyScores"
 
 
 class Word2Vec(SkipGramEstimator):
@@ -159,32 +147,3 @@ class Word2Vec(SkipGramEstimator):
         self.threads = threads
         self.n_blocks = n_blocks
         self.device = device
-
-    def evaluate(self, pairs: str | None = None, analogies: str | None = None) -> WordEvaluation:
-        """Compare the vectors with files of human judgments.
-
-        Parameters
-        ----------
-        pairs : str, optional
-            Path or URL of lines "word TAB word TAB score"; see `word_evaluation.evaluate_pairs`.
-        analogies : str, optional
-            Path or URL of lines of four words; see `word_evaluation.evaluate_analogies`.
-
-        Returns
-        -------
-        dict
-            "pairs" and "analogies", for the files that were given.
-
-        Raises
-        ------
-        DataError
-            If a file cannot be read, or has too few words of the model.
-        """
-        from ..base.word_evaluation import evaluate_analogies, evaluate_pairs
-
-        found: WordEvaluation = {}
-        if pairs is not None:
-            found["pairs"] = evaluate_pairs(self.wv, pairs)
-        if analogies is not None:
-            found["analogies"] = evaluate_analogies(self.wv, analogies)
-        return found

@@ -190,7 +190,7 @@ def test_strata_do_not_diverge_at_any_learning_rate(recwarn):
 def test_word_vectors_do_not_score_documents(corpus):
     model = small(epochs=1).fit(corpus)
     assert not hasattr(model, "score")
-    with pytest.raises(AttributeError, match="no likelihood; see evaluate, or held_out_loss"):
+    with pytest.raises(AttributeError, match="no likelihood; see held_out_loss in history_"):
         model.score(corpus)
 
 
@@ -262,14 +262,6 @@ def test_a_saved_model_is_the_same_and_applies_to_documents(corpus, tmp_path):
     rows = loaded.transform([["w001", "w002"], ["unknown"]])
     np.testing.assert_allclose(rows[0], model.wv[["w001", "w002"]].mean(axis=0), rtol=1e-6)
     assert not rows[1].any()
-
-
-def test_evaluation_from_the_estimator(corpus, tmp_path):
-    (tmp_path / "pairs").write_text("w000\tw001\t3\nw002\tw003\t1\nw004\tw005\t2\n")
-    (tmp_path / "analogies").write_text(": s\nw000 w001 w002 w003\n")
-    found = small(epochs=1).fit(corpus).evaluate(str(tmp_path / "pairs"), str(tmp_path / "analogies"))
-    assert found["pairs"].pairs == 3
-    assert found["analogies"].total.asked == 1
 
 
 @pytest.mark.parametrize(

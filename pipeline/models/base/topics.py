@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,11 +49,30 @@ class TopicModel(ABC):
         """Return X if it is a matrix with the model's columns; None for documents, stores and URLs."""
 
     @abstractmethod
-    def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each topic's size and its ``n_words`` heaviest words, in the order of the components."""
+    def _topics(self, n_words: int) -> list[Topic]:
+        """Return the topics as `topics` does, without the names that users gave them."""
 
-    def _named(self, topics: list[Topic]) -> list[Topic]:
-        """Add the names that users gave to topics."""
+    def topics(self, n_words: int = 10) -> list[Topic]:
+        """Return each topic's size and its heaviest words, in the order of the components.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Number of words of each topic.
+
+        Returns
+        -------
+        list of dict
+            Each has the keys "topic" (its number), "size" (its share), "words" (a list of dictionaries with "word" and
+            "weight" or, for LDA, "probability") and, if a user has named the topic, "name".
+
+        Raises
+        ------
+        ValueError
+            If ``n_words`` is negative or no integer.
+        """
+        check_count(n_words, "n_words")
+        topics = self._topics(n_words)
         for topic in topics:
             if topic["topic"] in self.topic_names_:
                 topic["name"] = self.topic_names_[topic["topic"]]
@@ -99,10 +119,12 @@ class TopicModel(ABC):
         DataError
             If ``data`` has no words, or no word order where the measure needs a window.
         """
+        check_count(topn, "topn")
         return topic_coherence(self._reference_corpus(data), self.topic_words(topn), measure, window, client)
 
     def diversity(self, topn: int = 25) -> float:
         """Return the share of distinct words among the ``topn`` heaviest words of all topics (Dieng et al., 2020)."""
+        check_count(topn, "topn")
         return topic_diversity(self.topic_words(topn))
 
     def _reference_corpus(self, data: "Documents") -> Corpus:
@@ -116,3 +138,9 @@ class TopicModel(ABC):
         if matrix is None:
             return corpus_from(read_documents(data, type(self).__name__))
         return corpus_from(matrix.values, vocabulary=matrix.names)
+
+
+def check_count(count: object, name: str) -> None:
+    """Raise ValueError unless a number of words is an integer of 0 or more."""
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < 0:
+        raise ValueError(f"{name} is {count!r}: choose an integer of 0 or more")

@@ -320,20 +320,8 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         """K of the trained model, even if the parameter ``n_components`` was changed since."""
         return len(self._fitted().shared["totals"])
 
-    def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each topic's share of the tokens and its most probable words, in the order of topics.
-
-        Parameters
-        ----------
-        n_words : int, default=10
-            Number of words of each topic.
-
-        Returns
-        -------
-        list of dict
-            Each has the keys "topic" (its number), "size" (its share), "words" (a list of dictionaries with "word" and
-            "weight") and, if a user has named the topic, "name".
-        """
+    def _topics(self, n_words: int) -> list[Topic]:
+        """Return each topic's share of the tokens and its ``n_words`` most probable words, in the order of topics."""
         model = self._fitted()
         names = model.vocabulary["word"]
         beta = float(model.shared["beta"])
@@ -346,7 +334,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
                 {"word": names[v].as_py(), "probability": float((count + beta) / norms[k])} for v, count in pairs
             ]
             topics.append({"topic": k, "size": sizes[k], "words": words})
-        return self._named(topics)
+        return topics
 
     # --- further documents ---
 

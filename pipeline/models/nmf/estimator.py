@@ -400,15 +400,15 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             sizes = np.sqrt(np.diag(Q)) * np.linalg.norm(W, axis=0)
         return sizes / max(float(sizes.sum()), np.finfo(float).tiny)
 
-    def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each component's size (see ``topic_sizes_``) and heaviest words, in the form of `LDA.topics`."""
+    def _topics(self, n_words: int) -> list[Topic]:
+        """Return each component's size (see ``topic_sizes_``) and heaviest words with their weights."""
         W = self._W
         names = self._names()
         topics: list[Topic] = []
         for k, size in enumerate(self.topic_sizes_.tolist()):
             words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in heaviest(W[:, k], n_words)]
             topics.append({"topic": k, "size": size, "words": words})
-        return self._named(topics)
+        return topics
 
     def _open_for_transform(self, X: DataLike) -> Corpus | Matrix:
         """Open the data of ``transform`` or ``score``. A model of a corpus finds named columns by their names."""

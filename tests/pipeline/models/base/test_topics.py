@@ -36,6 +36,18 @@ def test_a_topic_model_measures_the_words_of_its_topics(corpus, model):
     assert model.diversity(6) == topic_diversity(words)
 
 
+@pytest.mark.parametrize("number", [-1, 2.5, "3", None, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_number_of_words_that_cannot_be_is_refused(model, number):
+    model.fit(TWO_TOPICS)
+    for method in (model.topics, model.topic_words):
+        with pytest.raises(ValueError, match=f"n_words is {number!r}: choose an integer of 0 or more"):
+            method(number)
+    for call in (lambda: model.coherence(TWO_TOPICS, topn=number), lambda: model.diversity(number)):
+        with pytest.raises(ValueError, match=f"topn is {number!r}: choose an integer of 0 or more"):
+            call()
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_of_a_matrix_is_measured_on_matrices_with_its_columns_only(model):
     model.fit(TWO_TOPICS)

@@ -224,6 +224,7 @@ def write_matrix(
     chunk_numbers: int = CHUNK_NUMBERS,
     columns: Sequence[str] | None = None,
     rows: pa.Array | None = None,
+    is_durable: bool = True,
 ) -> Matrix:
     """Write a NumPy array, a SciPy sparse matrix, or an iterable of either (blocks of rows) as a store, and open it.
 
@@ -241,6 +242,8 @@ def write_matrix(
         Names of the columns.
     rows : pyarrow.Array, optional
         Names of the rows.
+    is_durable : bool, default=True
+        Whether to wait until the files are on the disk, so that a power cut does not damage them.
 
     Returns
     -------
@@ -264,7 +267,7 @@ def write_matrix(
     >>> NMF(n_components=1).fit(matrix).components_.shape
     (1, 4)
     """
-    writer = _Writer(Store(url), np.dtype(dtype))
+    writer = _Writer(Store(url, is_durable), np.dtype(dtype))
     is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
     for block in [data] if is_one_block else data:
         for part in _cut(block, chunk_numbers):

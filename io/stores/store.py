@@ -87,10 +87,14 @@ def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
 
 
 class Store:
-    """The files below one URL: a local path, or any URL that fsspec supports."""
+    """The files below one URL: a local path, or any URL that fsspec supports.
 
-    def __init__(self, url: str | os.PathLike[str]):
+    A store that is not durable may be damaged by a power cut. Its files are written without waiting for the disk.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], is_durable: bool = True):
         self.url = os.fspath(url)
+        self.is_durable = is_durable
         self.fs, self.path = filesystem_of(self.url)
         self.is_local = isinstance(self.fs, LocalFileSystem)
         #: The files of the last group that was read, by the group's name without its numbers: another chunk, state or
@@ -108,7 +112,7 @@ class Store:
     def child(self, name: str) -> "Store":
         """Return the store at ``name`` below this one; raise DataError if it lies outside."""
         self.where(name)
-        return Store(f"{self.url.rstrip('/')}/{name}")
+        return Store(f"{self.url.rstrip('/')}/{name}", self.is_durable)
 
     def where(self, name: str) -> str:
         """Return the full path of ``name``; raise DataError if it lies outside the store."""
@@ -203,7 +207,7 @@ class Store:
             return
         target = Path(where)
         make_folder(target.parent)
-        with replacing(target, is_flushed) as temporary:
+        with replacing(target, is_flushed and self.is_durable) as temporary:
             temporary.write_bytes(content)
 
     def read_json(self, name: str) -> Any:

@@ -169,7 +169,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     identity = identity_of(reader, chosen, table)
     folder = tempfile.mkdtemp(prefix="corpusmill-corpus-")
     try:
-        job = _new_job(folder, reader, chosen, identity, has_vocabulary=table is not None)
+        job = _new_job(folder, reader, chosen, identity, has_vocabulary=table is not None, is_temporary=True)
         corpus = Ingest(reader, job, identity, Synchronous(), vocabulary=table, may_be_empty=True).run()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -248,7 +248,13 @@ def _is_url(value: object) -> bool:
 
 
 def _new_job(
-    url: str, reader: Reader, options: IngestOptions, identity: Identity, has_vocabulary: bool, grows: bool = False
+    url: str,
+    reader: Reader,
+    options: IngestOptions,
+    identity: Identity,
+    has_vocabulary: bool,
+    grows: bool = False,
+    is_temporary: bool = False,
 ) -> IngestJob:
     source_bytes = sum(file.size for file in reader.files)
     n_buckets = source_bytes // (BYTES_PER_WORD_BYTE * tasks.BUCKET_BYTES)
@@ -263,4 +269,5 @@ def _new_job(
         n_buckets=min(max(1, n_buckets), MAX_BUCKETS),
         has_vocabulary=has_vocabulary,
         grows=grows,
+        is_temporary=is_temporary,
     )

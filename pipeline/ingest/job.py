@@ -28,11 +28,12 @@ class IngestJob:
     n_buckets: int  # number of buckets in which words are merged, by their hash
     has_vocabulary: bool  # whether the caller gave a vocabulary
     grows: bool  # whether words that the given vocabulary lacks are added to it
+    is_temporary: bool = False  # whether the corpus is deleted before this process ends
 
     @property
     def store(self) -> Store:
         """The corpus store."""
-        return Store(self.corpus)
+        return Store(self.corpus, is_durable=not self.is_temporary)
 
     @property
     def folder(self) -> str:

@@ -145,7 +145,7 @@ def matrix_from(data: InputMatrix, dtype: str) -> Matrix:
     """Make a temporary store of a matrix in memory. Its files are deleted together with the returned object."""
     folder = tempfile.mkdtemp(prefix="corpusmill-matrix-")
     try:
-        matrix = write_matrix(folder, blocks_of(data.values), dtype, columns=data.names)
+        matrix = write_matrix(folder, blocks_of(data.values), dtype, columns=data.names, is_durable=False)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

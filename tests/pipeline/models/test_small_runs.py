@@ -1,5 +1,6 @@
 """A small run that nobody can resume stays in memory, and has the same bits as one in a folder."""
 
+import os
 import tempfile
 
 import numpy as np
@@ -27,6 +28,14 @@ def test_a_run_in_memory_has_the_bits_of_one_in_a_folder(kind, tmp_path, monkeyp
     np.testing.assert_array_equal(found.model_.joined(name), expected.model_.joined(name))
     assert [_computed(row) for row in found.history_] == [_computed(row) for row in expected.history_]
     assert not in_memory._GROUPS
+
+
+@pytest.mark.parametrize("kind", [NMF, LDA])
+def test_data_in_memory_does_not_wait_for_the_disk(kind, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    assert kind(3, max_iter=4).fit(COUNTS).transform(COUNTS[:1]).shape == (1, 3)
+    assert not flushed
 
 
 def _computed(row):

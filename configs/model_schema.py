@@ -226,7 +226,7 @@ class Node2VecConfig(SkipGramConfig):
         1.0, description="In-out parameter: larger values keep walks near the node that they come from"
     )
     num_walks: PositiveInt = Field(10, description="Number of walks that start at each node")
-    walk_length: PositiveInt = Field(80, description="Number of nodes in a walk")
+    walk_length: int = Field(80, ge=2, description="Number of nodes in a walk")
     walk_method: Literal["rejection", "tables"] = Field(
         "rejection", description="How a step is drawn: by rejection sampling, or from one alias table per edge"
     )

@@ -1,10 +1,10 @@
-"""Readers of edges: lists of pairs (text or Parquet), and square sparse matrices (.npz, MatrixMarket, in memory)."""
+"""Readers of edges: lists of pairs (text, Parquet), square matrices (.npz, MatrixMarket, SciPy), networkx's graphs."""
 
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,18 @@ from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
 from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file
 
+
+class NetworkxGraph(Protocol):
+    """A graph of networkx. The library is optional, so its classes cannot be named."""
+
+    nodes: Any
+    edges: Any
+    is_directed: Callable[[], bool]
+
+
 SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray
-#: Files of edges, or a square matrix in memory.
-EdgeSource: TypeAlias = Paths | SparseMatrix
+#: Files of edges, or a square matrix or a graph of networkx in memory.
+EdgeSource: TypeAlias = Paths | SparseMatrix | NetworkxGraph
 
 FORMATS = ("edges", "npz", "matrixmarket", "parquet")
 _EXTENSIONS = {".npz": "npz", ".mtx": "matrixmarket", ".mm": "matrixmarket", ".parquet": "parquet", ".pq": "parquet"}
@@ -42,16 +51,17 @@ class EdgeOptions:
     header: bool | None = None  # whether the first line of a list names its columns; None: see `_is_header`
     source: str | None = None  # Parquet column of an edge's first node; None: the first column
     target: str | None = None  # Parquet column of an edge's second node; None: the second column
-    weight: str = "weight"  # Parquet column of the weights, if it exists
+    weight: str = "weight"  # Parquet column, or attribute of networkx's edges, of the weights, if it exists
 
 
 def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
-    """Read the edges of a graph from files or from a sparse matrix in memory.
+    """Read the edges of a graph from files, from a sparse matrix, or from a graph of networkx.
 
-    ``source`` is a path, glob or URL, or a list of these, or a square scipy.sparse matrix. Several lists of edges
-    make one graph. Nodes are numbered in the order of their names; if all names are integers, in the order of these
-    integers. The weights of an edge that occurs more than once are added up; without weights it counts once. Edges of
-    weight 0 are left out. Raises DataError for files that cannot be used and ValueError for a bad option.
+    ``source`` is a path, glob or URL, or a list of these, a square scipy.sparse matrix, or a graph of networkx, which
+    says itself whether it is directed. Several lists of edges make one graph. Nodes are numbered in the order of their
+    names; if all names are integers, in the order of these integers. The weights of an edge that occurs more than once
+    are added up; without weights it counts once. Edges of weight 0 are left out. Raises DataError for sources that
+    cannot be used and ValueError for a bad option.
     """
     options = options or EdgeOptions()
     if options.format not in ("auto", *FORMATS):
@@ -59,7 +69,11 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
     if scipy.sparse.issparse(source):
         edges = edges_of_matrix(source, options)
         return edges._replace(metadata={"source": "matrix in memory", "options": asdict(options)})
-    edges = _read_files(source, options)
+    if is_networkx(source):
+        options = replace(options, directed=source.is_directed())
+        edges = _edges_of_networkx(source, options)
+        return edges._replace(metadata={"source": "graph in memory", "options": asdict(options)})
+    edges = _read_files(cast(Paths, source), options)
     return edges._replace(metadata={"source": str(source), "options": asdict(options)})
 
 
@@ -88,8 +102,14 @@ def _format_of(file: SourceFile, options: EdgeOptions) -> str:
 # --- matrices ---
 
 
-def edges_of_matrix(matrix: SparseMatrix, options: EdgeOptions, where: str = "matrix", first_name: int = 0) -> Edges:
-    """Return the edges of a square sparse matrix, whose node i gets the name ``first_name + i``.
+def edges_of_matrix(
+    matrix: SparseMatrix,
+    options: EdgeOptions,
+    where: str = "matrix",
+    first_name: int = 0,
+    names: Sequence[str] | None = None,
+) -> Edges:
+    """Return the edges of a square sparse matrix, whose node i gets the name ``first_name + i``, or ``names[i]``.
 
     The matrix of an undirected graph is symmetric or triangular. ``where`` names the matrix in errors (DataError).
     """
@@ -105,8 +125,12 @@ def edges_of_matrix(matrix: SparseMatrix, options: EdgeOptions, where: str = "ma
     weights.eliminate_zeros()
     if not options.directed:
         weights = _symmetric(weights, where)
-    names = pa.array(np.arange(first_name, first_name + n_rows)).cast(pa.string())
-    return _edges(weights, names, where, options)
+    if names is None:
+        numbers = pa.array(np.arange(first_name, first_name + n_rows))
+        return _edges(weights, numbers.cast(pa.string()), where, options)
+    if len(names) != n_rows or len(set(names)) != n_rows:
+        raise DataError(f"{where}: {n_rows} nodes, but {len(set(names))} different names: give each node its own name")
+    return _edges(weights, pa.array(names, pa.string()), where, options)
 
 
 def _edges(weights: scipy.sparse.csr_array, names: pa.Array, where: str, options: EdgeOptions) -> Edges:
@@ -114,6 +138,8 @@ def _edges(weights: scipy.sparse.csr_array, names: pa.Array, where: str, options
         raise DataError(f"{where}: the graph has no nodes")
     if len(names) > MAX_NODES:
         raise DataError(f"{where}: {len(names):,} nodes are too many; a graph may have {MAX_NODES:,}")
+    if not weights.nnz:
+        raise DataError(f"{where}: there are no edges in it, at least none with a weight above 0")
     weights.sort_indices()
     is_weighted = options.weighted
     if is_weighted is None:
@@ -149,13 +175,70 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
 def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions) -> Edges:
     with open_file(file) as stream:
         content = io.BytesIO(stream.read())
+    names = None
     try:
-        matrix = scipy.sparse.load_npz(content) if format_name == "npz" else scipy.io.mmread(content)
+        if format_name == "matrixmarket":
+            matrix = scipy.io.mmread(content)
+        elif "IDs" in (arrays := np.load(content)):
+            matrix, names = _matrix_of_pecanpy(arrays)
+        else:
+            content.seek(0)
+            matrix = scipy.sparse.load_npz(content)
     except Exception as error:
         raise DataError(f"{file.url}: not a {format_name} file of a sparse matrix ({error})") from None
     # MatrixMarket counts rows and columns from 1.
     first_name = 1 if format_name == "matrixmarket" else 0
-    return edges_of_matrix(matrix, options, file.url, first_name)
+    return edges_of_matrix(matrix, options, file.url, first_name, names)
+
+
+def _matrix_of_pecanpy(arrays: Mapping[str, np.ndarray]) -> tuple[SparseMatrix, list[str]]:
+    """Return matrix and names of the nodes of a file that pecanpy saved: sparse, or dense without ``indptr``."""
+    names = [str(name) for name in arrays["IDs"]]
+    if "indptr" not in arrays:
+        return scipy.sparse.csr_array(arrays["data"]), names
+    compressed = (arrays["data"], arrays["indices"], arrays["indptr"])
+    return scipy.sparse.csr_array(compressed, shape=(len(names), len(names))), names
+
+
+# --- graphs of networkx ---
+
+
+def is_networkx(source: object) -> TypeGuard[NetworkxGraph]:
+    """Return whether an object is a graph of networkx."""
+    modules = {base.__module__.partition(".")[0] for base in type(source).__mro__}
+    return "networkx" in modules and hasattr(source, "is_directed")
+
+
+def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions) -> Edges:
+    """Return the edges of a graph of networkx. A node's name is its text; nodes without edges are kept."""
+    where = "graph"
+    nodes = list(graph.nodes)
+    names = pa.array([str(node) for node in nodes], pa.string())
+    if len(names.unique()) != len(nodes):
+        raise DataError(
+            f"{where}: {len(nodes):,} nodes have only {len(names.unique()):,} different names, because a name is the "
+            f"text of a node; rename some with networkx.relabel_nodes"
+        )
+    order = _order_of(names)
+    number_of = {nodes[position]: number for number, position in enumerate(order.tolist())}
+    ends = [(number_of[first], number_of[second]) for first, second, *_ in graph.edges]
+    source, target = np.array(ends, np.int32).reshape(-1, 2).T
+    weights = None if options.weighted is False else _weights_of_networkx(graph, options.weight)
+    return _edges_of_numbers(names.take(pa.array(order)), source, target, weights, where, options)
+
+
+def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | None:
+    """Return the weights of all edges, 1 where an edge has none; None if no edge has any."""
+    found = [weight for *_, weight in graph.edges(data=attribute)]
+    if all(weight is None for weight in found):
+        return None
+    try:
+        return np.array([1 if weight is None else weight for weight in found], np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"graph: the attribute {attribute!r} of an edge is no number ({error}): correct it, or remove it from the "
+            f"edges"
+        ) from None
 
 
 # --- pairs ---
@@ -173,10 +256,21 @@ def _edges_of_pairs(parts: list[_Pairs], where: str, options: EdgeOptions) -> Ed
     if not sum(len(part.source) for part in parts):
         raise DataError(f"{where}: there are no edges in it")
     names, source, target = _number_nodes(parts)
+    return _edges_of_numbers(names, source, target, _weights_of_pairs(parts, options), where, options)
+
+
+def _edges_of_numbers(
+    names: pa.Array,
+    source: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray | None,
+    where: str,
+    options: EdgeOptions,
+) -> Edges:
+    """Return the edges between nodes given by their numbers (N,) int32, with weights (N,) float64 if there are any."""
     if not options.directed:
         # Both directions of an undirected edge become entries of the upper triangle, where they add up.
         source, target = np.minimum(source, target), np.maximum(source, target)
-    weights = _weights_of_pairs(parts, options)
     if weights is not None:
         _check_weights(weights, where)
     entries = np.ones(len(source), np.float32) if weights is None else weights.astype(np.float32)
@@ -202,14 +296,19 @@ def _number_nodes(parts: list[_Pairs]) -> tuple[pa.Array, np.ndarray, np.ndarray
     columns = [part.source for part in parts] + [part.target for part in parts]
     encoded = pa.chunked_array([column.dictionary_encode() for column in columns]).unify_dictionaries()
     names = encoded.chunk(0).dictionary
-    # No leading zeros, so that 7 and 07 stay different nodes, and at most 18 digits, so that the numbers fit int64.
-    are_integers = pc.all(pc.match_substring_regex(names, r"^(0|[1-9]\d{0,17})$")).as_py()
-    order = pc.sort_indices(names.cast(pa.int64()) if are_integers else names).to_numpy()
+    order = _order_of(names)
     number_of = np.empty(len(order), np.int32)
     number_of[order] = np.arange(len(order), dtype=np.int32)
     numbers = number_of[np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])]
     source, target = np.split(numbers, 2)
     return names.take(pa.array(order)), source, target
+
+
+def _order_of(names: pa.Array) -> np.ndarray:
+    """Return the positions of names in ascending order; if all are integers, in the order of these integers."""
+    # No leading zeros, so that 7 and 07 stay different nodes, and at most 18 digits, so that the numbers fit int64.
+    are_integers = pc.all(pc.match_substring_regex(names, r"^(0|[1-9]\d{0,17})$")).as_py()
+    return pc.sort_indices(names.cast(pa.int64()) if are_integers else names).to_numpy()
 
 
 def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
@@ -285,7 +384,8 @@ def _list_format(file: SourceFile, first: bytes) -> _ListFormat:
 def _fields(line: bytes, delimiter: bytes) -> list[bytes]:
     if delimiter == b" ":
         return line.split()
-    return [field.strip() for field in line.split(delimiter)]
+    fields = [field.strip() for field in line.split(delimiter)]
+    return [field.strip(b'"') for field in fields] if delimiter == b"," else fields
 
 
 def _is_header(text: bytes, delimiter: bytes) -> bool:
@@ -316,7 +416,7 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
         table = pyarrow.csv.read_csv(
             io.BytesIO(text),
             pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
-            pyarrow.csv.ParseOptions(delimiter=delimiter.decode(), quote_char=False),
+            pyarrow.csv.ParseOptions(delimiter=delimiter.decode(), quote_char='"' if delimiter == b"," else False),
             pyarrow.csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
         )
     except pa.ArrowInvalid as error:

@@ -100,6 +100,16 @@ PARAMETERS = {
         "batch_words": _CHUNKS,
         "comment": "leave it out",
     },
+    "Node2Vec": {
+        "graph": "pass the graph to fit",
+        "dimensions": _VECTOR_SIZE,
+        "dim": _VECTOR_SIZE,
+        "window_size": "its name is window, as in Word2Vec",
+        "weight_key": "leave it out: the attribute weight of an edge is its weight",
+        "directed": "pass a networkx.DiGraph to fit, or a graph that `corpusmill graph --directed` made",
+        "weighted": "leave it out: weights count if the graph has some",
+        "extend": "leave it out: node2vec+ is not supported",
+    },
     "RandomIndexing": {
         "seed": "its name is random_state; seed_length is the length of a word's seed",
         "dimension": _VECTOR_SIZE,

@@ -2,13 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self, TypeAlias, TypedDict
 
 import scipy.sparse
 
 from ....configs.validation import validate_model
+from ....io.readers.edges import NetworkxGraph, is_networkx
 from ....io.readers.source import find_files
 from ....io.readers.stored_url import stored_url
 from ....io.stores.corpus import Corpus
@@ -24,7 +25,7 @@ from ..skip_gram.estimator import SkipGramEstimator
 from .walks import WalkOptions, write_walks
 
 #: What `open_graph` accepts. A string or a path is the URL of a graph store or of a file of edges.
-GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray
+GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray | NetworkxGraph
 
 
 class NodeEvaluation(TypedDict, total=False):
@@ -38,9 +39,10 @@ class Node2Vec(SkipGramEstimator):
     """Vectors of the nodes of a graph: Word2Vec on random walks.
 
     Choose it to find similar nodes, to predict labels of nodes, or to predict edges. `fit` and `partial_fit` accept a
-    `Graph`, the URL of a graph store or of a file of edges, a square scipy sparse matrix (an undirected graph, whose
-    entries are weights), or walks: a `Corpus`, its URL, or lists of node names. The walks of a graph are written to
-    disk as a corpus, on the same workers that train.
+    `Graph`, the URL of a graph store or of a file of edges, a graph of networkx (the text of a node is its name, and
+    the attribute ``weight`` of an edge its weight), a square scipy sparse matrix (an undirected graph, whose entries
+    are weights), or walks: a `Corpus`, its URL, or lists of node names. The walks of a graph are written to disk as a
+    corpus, on the same workers that train.
 
     Parameters from ``vector_size`` on are those of `Word2Vec`, with "node" for "word" and "walk" for "document". Four
     have other defaults, because every node should get a vector, and because the paper's sizes are larger.
@@ -54,7 +56,7 @@ class Node2Vec(SkipGramEstimator):
     num_walks : int, default=10
         Number of walks that start at each node.
     walk_length : int, default=80
-        Maximum number of nodes in a walk. A walk ends earlier at a node without outgoing edges.
+        Maximum number of nodes in a walk, at least 2. A walk ends earlier at a node without outgoing edges.
     walk_method : {"rejection", "tables"}, default="rejection"
         How a step is drawn: by rejection sampling, or from one alias table per edge, which needs more memory. The
         distribution is the same, the walks are not.
@@ -248,15 +250,15 @@ class Node2Vec(SkipGramEstimator):
     # --- evaluation ---
 
     def evaluate(
-        self, labels: str | Mapping[str, set[str]] | None = None, graph: GraphSource | None = None
+        self, labels: str | Mapping[object, str | Iterable[str]] | None = None, graph: GraphSource | None = None
     ) -> NodeEvaluation:
         """Measure how well the vectors predict labels of nodes, and edges. Needs scikit-learn.
 
         Parameters
         ----------
-        labels : str or mapping of str to set of str, optional
+        labels : str or mapping of nodes to a label or several, optional
             The labels of each node, or the path of a file of lines "node label"; see `evaluation.classify`.
-        graph : Graph, URL or sparse matrix, optional
+        graph : Graph, URL, sparse matrix or graph of networkx, optional
             The graph whose edges are predicted; see `evaluation.predict_links`.
 
         Returns
@@ -274,8 +276,10 @@ class Node2Vec(SkipGramEstimator):
         found: NodeEvaluation = {}
         if labels is not None:
             if isinstance(labels, str):
-                labels = read_labels(labels)
-            found["classification"] = classify(self.words_, self.wv.vectors, labels, self.seed)
+                sets = read_labels(labels)
+            else:
+                sets = {str(node): {own} if isinstance(own, str) else set(own) for node, own in labels.items()}
+            found["classification"] = classify(self.words_, self.wv.vectors, sets, self.seed)
         if graph is not None:
             with tempfile.TemporaryDirectory(prefix="corpusmill-graph-") as folder:
                 found["links"] = predict_links(self.words_, self.wv.vectors, open_graph(graph, folder), self.seed)
@@ -307,10 +311,10 @@ def open_graph(data: GraphSource, url: str) -> Graph:
         # A string may name a graph store or a file of edges. The latter is read below.
         if Store(data).exists("graph.json"):
             return Graph(data)
-    elif not scipy.sparse.issparse(data):
+    elif not scipy.sparse.issparse(data) and not is_networkx(data):
         raise ValueError(
             f"data is of type {type(data).__name__}: pass a graph (a Graph, the URL of a graph or of a file of edges, "
-            f"or a sparse matrix, such as networkx.to_scipy_sparse_array(graph)) or, to fit, walks (a Corpus, its URL, "
-            f"or a list of lists of node names)"
+            f"a sparse matrix, or a graph of networkx, such as networkx.Graph(pairs)) or, to fit, walks (a Corpus, its "
+            f"URL, or a list of lists of node names)"
         )
     return ingest_graph(data, url)

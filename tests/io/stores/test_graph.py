@@ -226,6 +226,66 @@ def test_parquet(tmp_path):
         graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph")
 
 
+@pytest.mark.parametrize("kind", ["Graph", "DiGraph", "MultiGraph"])
+def test_a_graph_of_networkx_is_read_like_a_file_of_its_edges(read, tmp_path, kind):
+    networkx = pytest.importorskip("networkx")
+    source = getattr(networkx, kind)()
+    source.add_edge("b", "a", weight=2)
+    source.add_edge("b", "c")
+    source.add_edge("c", "c", weight=0.5)
+    lines = "b\ta\t2\nb\tc\t1\nc\tc\t0.5\n"
+    expected = read(lines, directed=kind == "DiGraph")
+    found = graph_of(source, tmp_path / "found")
+    assert found.hash == expected.hash
+    assert (found.is_directed, found.is_weighted) == (kind == "DiGraph", True)
+
+
+def test_nodes_of_networkx_may_be_isolated_and_of_any_type(tmp_path):
+    networkx = pytest.importorskip("networkx")
+    source = networkx.Graph([(10, 9), (9, ("x", 1))])
+    source.add_node("alone")
+    found = graph_of(source, tmp_path / "found")
+    assert found.nodes.to_pylist() == ["('x', 1)", "10", "9", "alone"]
+    assert (found.n_edges, found.is_weighted) == (4, False)
+    assert graph_of(networkx.path_graph(11), tmp_path / "path").nodes.to_pylist() == [str(n) for n in range(11)]
+
+
+def test_graphs_of_networkx_that_cannot_be_read_are_refused(tmp_path):
+    networkx = pytest.importorskip("networkx")
+    bad_weight, alone = networkx.Graph(), networkx.Graph()
+    bad_weight.add_edge(1, 2, weight="heavy")
+    alone.add_nodes_from([1, 2])
+    for source, message in [
+        (networkx.Graph([(1, "1"), (1, 2)]), "3 nodes have only 2 different names"),
+        (bad_weight, "'weight' of an edge is no number .*heavy"),
+        (alone, "there are no edges in it"),
+        (networkx.Graph(), "the graph has no nodes"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            graph_of(source, tmp_path / "graph")
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_files_of_pecanpy_have_the_names_of_the_nodes(read, tmp_path, is_sparse):
+    matrix = scipy.sparse.csr_array(np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]], np.float32))
+    arrays = {"data": matrix.toarray()}
+    if is_sparse:
+        arrays = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+    np.savez(tmp_path / "graph.npz", IDs=["ann", "bob", "cat"], **arrays)
+    found = graph_of(tmp_path / "graph.npz", tmp_path / "found")
+    assert found.hash == read("ann\tbob\t2\nbob\tcat\t1\n").hash
+    np.savez(tmp_path / "graph.npz", IDs=["ann", "bob", "bob"], **arrays)
+    with pytest.raises(DataError, match="3 nodes, but 2 different names"):
+        graph_of(tmp_path / "graph.npz", tmp_path / "found")
+
+
+def test_names_in_a_list_with_commas_may_be_quoted(read):
+    text = '"from","to","weight"\n"1","2",0.5\n"2","3",1\n'
+    graph = read(text)
+    assert graph.nodes.to_pylist() == ["1", "2", "3"]
+    assert graph.hash == read(text.replace('"', "")).hash
+
+
 def test_an_unknown_format_is_refused(tmp_path):
     with pytest.raises(ValueError, match="format='gml' is not known"):
         graph_of("x.gml", tmp_path / "graph", EdgeOptions(format="gml"))

@@ -57,6 +57,20 @@ def test_a_run_keeps_its_walks_so_that_it_can_be_read(model, graph, tmp_path):
     np.testing.assert_array_equal(Node2Vec.from_run(run).wv.vectors, model.wv.vectors)
 
 
+def test_a_graph_of_networkx_can_be_fitted_and_evaluated():
+    networkx = pytest.importorskip("networkx")
+    given = networkx.karate_club_graph()
+    model = Node2Vec(**SMALL).fit(given)
+    assert sorted(model.words_, key=int) == [str(node) for node in range(34)]
+    pytest.importorskip("sklearn")
+    clubs = networkx.get_node_attributes(given, "club")
+    found = model.evaluate(labels=clubs, graph=given)
+    assert (
+        found["classification"] == model.evaluate({str(node): {club} for node, club in clubs.items()})["classification"]
+    )
+    assert found["links"]["auc"] > 0.5
+
+
 def test_lists_of_nodes_are_walks():
     model = Node2Vec(**SMALL).fit([["a", "b", "c"], ["c", "b"]] * 5)
     assert model.words_ == ["b", "c", "a"]
@@ -90,7 +104,7 @@ def test_an_invalid_parameter_is_refused_before_the_walks(graph, tmp_path):
         ({"p": 0}, "p is 0: choose a number above 0"),
         ({"q": float("nan")}, "q is nan"),
         ({"num_walks": 0}, "num_walks is 0: choose an integer of 1 or more"),
-        ({"walk_length": 0}, "walk_length is 0"),
+        ({"walk_length": 1}, "walk_length is 1: choose an integer of 2 or more"),
         ({"walk_method": "alias"}, "choose one of rejection, tables"),
     ],
 )

@@ -8,6 +8,7 @@ Keys, as scanpy names its own results::
 """
 
 import os
+import reprlib
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from ..io.errors import DataError
 from ..io.matrices.additions import add_elements, check_absent
 from ..io.matrices.blocks import RowBlocks
 from ..io.matrices.files import MatrixFile, is_anndata_file
-from ..io.matrices.memory import annotated_rows
+from ..io.matrices.memory import annotated_rows, is_annotated
 from ..io.stores.corpus import Corpus
 from .models.base.text import TextEstimator
 from .models.lda.estimator import LDA
@@ -85,7 +86,7 @@ def fit(
     >>> from corpusmill.pipeline.anndata import fit
     >>> fit(adata, LDA(20, max_iter=100), layer="counts")  # doctest: +SKIP
     """
-    _check_free(adata, keys_of(with_topics(model), key), replace)
+    _check_free(_checked(adata), keys_of(with_topics(model), key), replace)
     model.fit(annotated_rows(adata, layer), client=client)
     return annotate(adata, model, layer, key, client=client, replace=replace)
 
@@ -101,8 +102,8 @@ def annotate(
 ) -> AnnotatedT:
     """Store the results of a trained model in an AnnData object. The arguments are those of `fit`."""
     keys = keys_of(with_topics(model), key)
-    _check_free(adata, keys, replace)
-    target: Annotated = adata
+    target = _checked(adata)
+    _check_free(target, keys, replace)
     rows = weights_of_cells(model, annotated_rows(adata, layer), client)
     target.obsm[keys.obsm] = rows
     target.varm[keys.varm] = weights_of_genes(model, [str(name) for name in target.var_names])
@@ -234,6 +235,16 @@ def _storable(value: Any) -> Any:
     if any(isinstance(item, list | tuple) for item in items):
         return {str(number): np.array(list(item)) for number, item in enumerate(items)}
     return np.array(items)
+
+
+def _checked(adata: Annotated) -> Annotated:
+    """Return the object; raise TypeError unless it is an AnnData."""
+    if not is_annotated(adata):
+        raise TypeError(
+            f"adata is {reprlib.repr(adata)}: pass an AnnData object, such as anndata.read_h5ad(path, backed='r'); for "
+            f"a file, model.fit(path) trains, and annotate_file(path, model) stores the results in it"
+        )
+    return adata
 
 
 def _check_free(adata: Annotated, keys: Keys, replace: bool) -> None:

@@ -230,3 +230,17 @@ def test_fit_fills_the_object(tmp_path):
         fit(adata, NMF(2, max_iter=2))
     with pytest.raises(DataError, match="adata has no layer 'other'; choose one of 'X', 'counts'"):
         fit(adata, NMF(2, max_iter=2), layer="other", key="other")
+    for model in (LDA(2), NMF(2)):
+        with pytest.raises(ValueError, match=r"Found array with 0 sample\(s\) \(shape=\(0, 5\)\)"):
+            fit(adata[:0], model, layer="counts", replace=True)
+    with pytest.raises(TypeError, match=r"adata is '.*x\.h5ad': pass an AnnData object, .* annotate_file"):
+        fit(str(tmp_path / "x.h5ad"), NMF(2))
+
+
+def test_rows_in_a_data_frame_have_the_names_of_the_cells(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    pytest.importorskip("pandas")
+    adata = anndata.read_h5ad(write_h5ad(tmp_path / "x.h5ad", SPARSE))
+    for model in (LDA(2, max_iter=2), NMF(2, max_iter=2)):
+        rows = model.set_output(transform="pandas").fit_transform(adata)
+        assert rows.index.tolist() == adata.obs_names.tolist()

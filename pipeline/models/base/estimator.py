@@ -1,5 +1,6 @@
 """The base class of all estimators: it reads the data, trains by the engine, and keeps the trained model."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +44,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         y: object = None,
         *,
         client: "Client | None" = None,
-        run: str | None = None,
+        run: str | os.PathLike[str] | None = None,
         callbacks: Sequence[Callback] = (),
         held_out: DataLike | None = None,
         evaluate_every: int | None = None,
@@ -186,7 +187,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         y: object = None,
         *,
         client: "Client | None" = None,
-        run: str | None = None,
+        run: str | os.PathLike[str] | None = None,
         callbacks: Sequence[Callback] = (),
         held_out: DataLike | None = None,
         evaluate_every: int | None = None,

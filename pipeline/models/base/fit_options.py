@@ -1,9 +1,11 @@
 """The options of ``fit`` and ``partial_fit``: their checks, and the folder of a run."""
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from ....io.stores.in_memory import url_in_memory
@@ -21,7 +23,7 @@ class FitOptions:
     """The options of ``fit``, which `Estimator.fit` documents."""
 
     client: "Client | None" = None
-    run: str | None = None
+    run: str | os.PathLike[str] | None = None
     callbacks: Sequence[Callback] = ()
     held_out: DataLike | None = None
     evaluate_every: int | None = None
@@ -30,7 +32,12 @@ class FitOptions:
     vocabulary: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Raise TypeError unless ``callbacks`` is a sequence of functions."""
+        """Raise TypeError for an option of the wrong type, and ValueError for one out of range."""
+        if self.run is not None and not isinstance(self.run, str | os.PathLike):
+            raise TypeError(f"run is {_shown(self.run)}: pass the path or URL of a folder")
+        every = self.evaluate_every
+        if every is not None and (not isinstance(every, Integral) or every < 0):
+            raise ValueError(f"evaluate_every is {_shown(every)}: choose an integer of 0 or more, or None")
         if not isinstance(self.callbacks, Sequence) or isinstance(self.callbacks, str):
             raise TypeError(
                 f"callbacks is {_shown(self.callbacks)}: pass a list of functions, such as callbacks=[ProgressLines()]"
@@ -58,10 +65,10 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def run_folder(url: str | None, is_small: bool = False) -> Iterator[str]:
+def run_folder(url: str | os.PathLike[str] | None, is_small: bool = False) -> Iterator[str]:
     """Yield ``url``, or a temporary folder that is removed afterwards. A small run has a store in memory instead."""
     if url is not None:
-        yield url
+        yield os.fspath(url)
         return
     if is_small:
         with url_in_memory() as url:

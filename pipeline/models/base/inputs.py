@@ -129,6 +129,7 @@ def read_matrix(data: Any, owner: str) -> InputMatrix:
     if _has_blocks(data):
         # Entries are checked block by block when they are written to a store.
         rows = annotated_rows(data) if is_annotated(data) else row_blocks(data, where="X")
+        _check_shape(rows.shape, owner)
         return InputMatrix(rows, rows.column_names)
     if scipy.sparse.issparse(data):
         _check_structure(data)
@@ -137,7 +138,9 @@ def read_matrix(data: Any, owner: str) -> InputMatrix:
         raise ValueError(f"Complex data not supported by {owner}: pass real numbers")
     if values.dtype.kind not in "biuf":
         values = values.astype(np.float64)
-    _check_shape(values, owner)
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)  # SciPy has no sparse matrices of float16
+    _check_shape(values.shape, owner)
     _check_entries(values, owner)
     return InputMatrix(values, names)
 
@@ -226,7 +229,7 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Data
         with needing("pandas", "pandas", 'set_output(transform="pandas")'):
             import pandas
 
-        index = X.index if isinstance(X, pandas.DataFrame | pandas.Series) else None
+        index = X.index if isinstance(X, pandas.DataFrame | pandas.Series) else getattr(X, "obs_names", None)
         return pandas.DataFrame(rows, columns=list(names), index=index)
     with needing("polars", "polars", 'set_output(transform="polars")'):
         import polars
@@ -312,17 +315,17 @@ def _check_structure(values: MatrixBlock) -> None:
         raise ValueError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
 
 
-def _check_shape(values: MatrixBlock, owner: str) -> None:
-    if values.ndim != 2:
+def _check_shape(shape: tuple[int, ...], owner: str) -> None:
+    if len(shape) != 2:
         raise ValueError(
-            f"Expected 2D array, got {values.ndim}D array instead. Reshape your data: {owner} takes a matrix with one "
+            f"Expected 2D array, got {len(shape)}D array instead. Reshape your data: {owner} takes a matrix with one "
             f"row per document or sample"
         )
-    rows, columns = values.shape
+    rows, columns = shape
     if columns == 0:
-        raise ValueError(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+        raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if rows == 0:
-        raise ValueError(f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required.")
+        raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
 
 
 def _check_entries(values: MatrixBlock, owner: str) -> None:

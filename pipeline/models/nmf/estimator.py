@@ -314,6 +314,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         if previous is not None:
             self._check_columns(data)
+        if self.weighting == "tfidf" and isinstance(data, Matrix):
+            raise ValueError("weighting='tfidf' needs documents: for a matrix, use scikit-learn's TfidfTransformer")
         smaller = min(data.n_documents, data.n_words)
         if self.init != "random" and previous is None and self.n_components > smaller:
             raise ValueError(

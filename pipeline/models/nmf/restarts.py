@@ -5,6 +5,7 @@ and the models that they become. `side_by_side` has the side of the engine: the 
 """
 
 import operator
+import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -79,7 +80,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         runs: Sequence[Restart],
         *,
         client: "Client | None" = None,
-        run: str | None = None,
+        run: str | os.PathLike[str] | None = None,
         callbacks: Sequence[Callback] = (),
         config: JsonObject | None = None,
         dashboard: bool = True,

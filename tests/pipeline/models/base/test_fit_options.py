@@ -62,6 +62,21 @@ def test_callbacks_must_be_a_list_of_functions():
         topics().fit(BOATS_AND_BREAD, callbacks=[5])
 
 
+def test_a_run_may_be_a_path_but_nothing_else(tmp_path):
+    run = tmp_path / "run"
+    topics().fit(BOATS_AND_BREAD, run=run)
+    assert LDA(2, max_iter=3).fit(BOATS_AND_BREAD, run=str(run)).n_iter_ == 3
+    assert topics().fit(BOATS_AND_BREAD).partial_fit(BOATS_AND_BREAD, run=tmp_path / "second").n_iter_ == 2
+    with pytest.raises(TypeError, match="run is 5: pass the path or URL of a folder"):
+        topics().fit(BOATS_AND_BREAD, run=5)
+
+
+@pytest.mark.parametrize("every", [-1, 2.5, "10"])
+def test_a_number_of_epochs_between_scores_that_cannot_be_is_refused(every):
+    with pytest.raises(ValueError, match=f"evaluate_every is {every!r}: choose an integer of 0 or more, or None"):
+        topics().fit(BOATS_AND_BREAD, evaluate_every=every)
+
+
 def test_an_address_is_no_client():
     with pytest.raises(TypeError, match=r"client is 'tcp://other:8786': pass a distributed\.Client"):
         topics().fit(BOATS_AND_BREAD, client="tcp://other:8786")

@@ -70,6 +70,18 @@ def test_a_table_of_numbers_is_a_matrix_with_names(estimator):
         fitted(estimator, pa.table({"text": ["a b", "b c"], "n": [1, 2]}))
 
 
+@pytest.mark.parametrize("estimator", [LDA, NMF])
+def test_half_precision_is_read_like_single_precision(estimator):
+    counts = np.arange(12).reshape(4, 3)
+    found = estimator(2, max_iter=3).fit_transform(counts.astype(np.float16))
+    np.testing.assert_array_equal(found, estimator(2, max_iter=3).fit_transform(counts.astype(np.float32)))
+
+
+def test_tf_idf_weights_of_a_matrix_are_refused():
+    with pytest.raises(ValueError, match="weighting='tfidf' needs documents: for a matrix, use"):
+        NMF(2, weighting="tfidf").fit(np.ones((4, 3)))
+
+
 def test_an_array_of_text_with_two_dimensions_is_refused():
     with pytest.raises(ValueError, match=r"NMF: X is an array of text of shape \(2, 1\): pass X.astype\(float\) if"):
         NMF(2).fit(np.array([["1"], ["2"]]))

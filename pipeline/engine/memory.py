@@ -11,7 +11,7 @@ PROCESS_BYTES = 320 << 20
 UNLIMITED = 1 << 62
 #: The memory of arrays of at most this size is kept. glibc allows no more.
 KEPT_ARRAY_BYTES = 32 << 20
-#: Share of a worker's memory limit that may be kept for larger arrays. The worker is not paused because of it.
+#: Share of a worker's memory limit that is kept for larger arrays.
 KEPT_SHARE = 0.05
 
 _MIB = 1 << 20
@@ -46,8 +46,9 @@ def keep_freed_memory(limit: int) -> bool:
     """Let this process keep the memory of freed arrays for the next ones. Return whether its C library can: glibc can.
 
     Dask starts workers with a setting that returns all memory to the system at once. The system then provides new pages
-    for each array, which takes up to a quarter of an epoch. Arrays of more than KEPT_ARRAY_BYTES share a part of the
-    memory limit, ``limit``, if there is one. Those that do not fit into it are still returned at once.
+    for each array, which takes up to a quarter of an epoch. An array of more than KEPT_ARRAY_BYTES is kept only if there
+    was a gap for it. So the end of the heap, in bytes a share of the memory limit, ``limit``, is kept for such arrays.
+    Gaps below other arrays stay until `return_freed_memory`.
     """
     set_option = getattr(_LIBRARY, "mallopt", None)
     if set_option is None:

@@ -76,9 +76,11 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     elif algorithm.device != "cpu":
         results = largest.state + largest.model + largest.delta
         pinned = pinned_bytes(capacity.threads, capacity.threads * results)
-    left = available - pinned - largest.total * capacity.threads
+    # Each worker keeps what it has swept until the end of the step.
+    swept = algorithm.swept_memory(data) // n_workers
+    left = available - pinned - swept - largest.total * capacity.threads
     if left < 0:
-        raise DataError(_too_large(algorithm, largest, capacity, available, pinned))
+        raise DataError(_too_large(algorithm, largest, capacity, available, pinned, swept))
     # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
     # left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
@@ -86,9 +88,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)
-    held = min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
-    # Each worker keeps what it has swept until the end of the step.
-    held += algorithm.swept_memory(data) // n_workers
+    held = swept + min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
     return MemoryPlan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held, pinned)
 
 
@@ -179,24 +179,32 @@ def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> s
     return f"{len(devices)} devices, one per worker; {what} move {way} ({protocols})"
 
 
-def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int, pinned: int) -> str:
+def _too_large(
+    algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int, pinned: int, swept: int
+) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    enough = limit_for(need.total * capacity.threads + pinned, algorithm.held_share)
+    enough = limit_for(need.total * capacity.threads + pinned + swept, algorithm.held_share)
     tasks = "its task"
     fewer_threads = ""
     if capacity.threads > 1:
         tasks = f"each of its {capacity.threads} threads"
         fewer_threads = "use fewer threads per worker, "
-    reserve = 1 - PLANNED_SHARE + algorithm.held_share
-    others = f"{format_bytes(PROCESS_BYTES)} for Python with its libraries"
+    less = [
+        f"{1 - PLANNED_SHARE + algorithm.held_share:.0%} as a reserve",
+        f"{format_bytes(PROCESS_BYTES)} for Python with its libraries",
+    ]
     if pinned:
-        others += f" and {format_bytes(pinned)} for copies from and to the GPU"
-    each = max(0, available - pinned) // capacity.threads
+        less.append(f"{format_bytes(pinned)} for copies from and to the GPU")
+    more_workers = ""
+    if swept:
+        less.append(f"{format_bytes(swept)} for what it keeps until the end of a step")
+        more_workers = "use more workers, "
+    each = max(0, available - pinned - swept) // capacity.threads
     return (
         f"a task needs {format_bytes(need.total)} ({parts}), but {capacity.title} has {format_bytes(each)} "
-        f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {reserve:.0%} as a reserve and "
-        f"{others}): raise memory_limit to {enough} or more, "
-        f"{fewer_threads}{algorithm.size_hint}, or ingest with a smaller chunk_tokens"
+        f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {', '.join(less[:-1])} and {less[-1]}): "
+        f"raise memory_limit to {enough} or more, "
+        f"{more_workers}{fewer_threads}{algorithm.size_hint}, or ingest with a smaller chunk_tokens"
     )
 
 

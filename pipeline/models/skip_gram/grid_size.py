@@ -26,10 +26,11 @@ MIN_EPOCH_PASSES = 2
 #: Maximum number of tokens of a pass, and of pairs between two commits, for up to SMALL_BLOCKS blocks. A pair takes 4
 #: bytes. More blocks are for more workers, and these need more work between two exchanges and between two commits. So
 #: the tokens grow with the number of blocks. The pairs grow with its power STEP_GROWTH, because a commit takes longer
-#: with more workers.
+#: with more workers, up to MAX_STEP_PAIRS, because one worker may have to keep all of them.
 PASS_TOKENS = 4_000_000
 STEP_PAIRS = 1 << 25
 STEP_GROWTH = 1.5
+MAX_STEP_PAIRS = 1 << 28
 
 
 class GridSize(NamedTuple):
@@ -57,7 +58,8 @@ def grid_size(
 def _commits_and_passes(pairs: float, n_tokens: int, n_shards: int, epochs: int, n_blocks: int) -> GridSize:
     """Return the size of the grid for this number of blocks, and of pairs and tokens of an epoch."""
     growth = max(1, n_blocks / SMALL_BLOCKS)
-    rounds = max(1, min(n_shards, math.ceil(pairs / (STEP_PAIRS * growth**STEP_GROWTH))))
+    step_pairs = min(STEP_PAIRS * growth**STEP_GROWTH, MAX_STEP_PAIRS)
+    rounds = max(1, min(n_shards, math.ceil(pairs / step_pairs)))
     wanted = max(MIN_PASSES / epochs, MIN_EPOCH_PASSES, n_tokens / (PASS_TOKENS * growth))
     return GridSize(n_blocks, rounds, math.ceil(wanted / rounds))
 

@@ -84,11 +84,12 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         )
 
     def swept_memory(self, data: Corpus) -> int:
-        """Bytes of the pairs of a step."""
-        return self._pair_bytes(data.n_tokens // self.rounds)
+        """Expected bytes of the pairs of a step."""
+        mass = mass_of(total_frequencies(data, None), self.min_count, self.sample)
+        return self._pair_bytes(int(mass.sum()) // self.rounds)
 
     def _pair_bytes(self, tokens: int) -> int:
-        """Return the bytes that the pairs of ``tokens`` tokens take if no token is dropped."""
+        """Return the bytes that the pairs of ``tokens`` tokens take, if all of these tokens are kept."""
         return 4 * (self.window + 1) * tokens
 
     # --- before the first sweep ---

@@ -8,6 +8,7 @@ import pytest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.memory import KEPT_ARRAY_BYTES, KEPT_SHARE, PLANNED_SHARE
+from distributed import get_worker
 
 PAGE_BYTES = resource.getpagesize()
 HUGE_PAGE_BYTES = 2 << 20
@@ -51,17 +52,15 @@ def resident_bytes():
 
 
 def fill(nbytes):
-    """Make arrays all at once, and free all but small ones; return this process's memory with them, and without them.
+    """Make arrays all at once, and free all but one; return this process's memory with them, and without them.
 
-    glibc returns memory at the end of a heap by itself. The small arrays lie behind the large ones there.
+    glibc returns memory at the end of the heap by itself, so the array at the end stays.
     """
-    arrays = [(np.ones(ARRAY_BYTES, np.uint8), np.ones(100)) for _ in range(nbytes // ARRAY_BYTES)]
+    arrays = [np.ones(ARRAY_BYTES, np.uint8) for _ in range(nbytes // ARRAY_BYTES)]
     full = resident_bytes()
-    small = [pair[1] for pair in arrays]
+    get_worker().kept_by_test = max(arrays, key=lambda array: array.ctypes.data)
     arrays.clear()
-    kept = resident_bytes()
-    del small
-    return full, kept
+    return full, resident_bytes()
 
 
 def wait_for_memory(client, most):
@@ -82,7 +81,7 @@ def test_a_worker_without_tasks_returns_its_memory(client):
 
 
 def fill_and_wait(nbytes):
-    """Do what `fill` does, and wait; return how much memory this process had without arrays before and after that."""
+    """Do what `fill` does, and wait; return this process's memory without the arrays, before and after that."""
     _, kept = fill(nbytes)
     time.sleep(3)
     return kept, resident_bytes()

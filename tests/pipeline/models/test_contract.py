@@ -131,7 +131,7 @@ TOPICS = ["coherence", "components_", "diversity", "score", "topic_names_", "top
 OWN = {
     "lda": [*TOPICS, "perplexity", "to_gensim", "to_pyldavis"],
     "nmf": [*TOPICS, "fit_restarts", "inverse_transform", "reconstruction_err_", "restarts_", "vectors_"],
-    "word2vec": ["evaluate", "wv"],
+    "word2vec": ["wv"],
     "node2vec": ["evaluate", "wv"],
     "random-indexing": ["document_vectors", "forget", "merge", "wv"],
 }

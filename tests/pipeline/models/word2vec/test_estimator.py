@@ -1,5 +1,7 @@
 """Word2Vec through the engine: cells, the published methods, resuming, new words, bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -18,7 +20,7 @@ from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
-from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, STEP_GROWTH, STEP_PAIRS, grid_size
+from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, grid_size
 from corpusmill.pipeline.models.skip_gram.sequential import SequentialSkipGram
 from corpusmill.pipeline.models.skip_gram.strata import NEGATIVES
 from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
@@ -139,6 +141,16 @@ def test_the_plan_counts_the_pairs_that_a_worker_keeps_during_a_step(corpus):
     assert alone.held - shared.held == algorithm.swept_memory(corpus) // 2 > 0
 
 
+def test_pairs_that_do_not_fit_are_refused_with_the_way_out(corpus):
+    algorithm = small(n_blocks=16)._algorithm(corpus)
+    tokens = corpus.n_tokens // algorithm.rounds
+    algorithm = replace(algorithm, window=(3 << 30) // (4 * tokens) - 1)
+    worker = Capacity("w0", "tcp://x", 1, 5 << 30)
+    with pytest.raises(DataError, match=r"and 3\.00 GiB for what it keeps until the end of a step\).* more workers"):
+        make_plan(algorithm, corpus, worker)
+    assert make_plan(algorithm, corpus, worker, n_workers=4).total <= worker.memory
+
+
 @pytest.mark.parametrize("tokens", [10**4, 10**6, 10**8, 10**10])
 def test_the_grid_fits_the_corpus(tokens):
     mass = tokens / np.arange(1, 10**5) / np.log(10**5)
@@ -146,7 +158,8 @@ def test_the_grid_fits_the_corpus(tokens):
     size = grid_size(mass, tokens, 256, epochs=2, window=5, n_blocks=None)
     assert size.n_blocks & (size.n_blocks - 1) == 0
     assert size.passes * size.rounds * 2 >= MIN_PASSES
-    assert mass.sum() * 6 / size.rounds <= STEP_PAIRS * max(1, size.n_blocks / 8) ** STEP_GROWTH or size.rounds == 256
+    largest = {2: 1 << 25, 8: 1 << 25, 16: 95e6}
+    assert mass.sum() * 6 / size.rounds <= largest[size.n_blocks] or size.rounds == 256
     assert size.n_blocks == {10**4: 2, 10**6: 8, 10**8: 16, 10**10: 16}[tokens]
 
 
@@ -158,6 +171,11 @@ def test_more_blocks_take_longer_steps_and_passes():
         assert larger.rounds <= smaller.rounds / 2 + 1
         assert larger.rounds * larger.passes <= 0.6 * smaller.rounds * smaller.passes
     assert sizes[-1].rounds * sizes[-1].passes >= MIN_PASSES
+
+
+def test_steps_of_very_many_blocks_still_fit_into_the_memory_of_one_worker():
+    sizes = [grid_size(np.full(10**5, 1e5), 10**10, 512, 1, 5, n_blocks) for n_blocks in (32, 64, 256)]
+    assert len({size.rounds for size in sizes}) == 1
 
 
 def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(corpus):

@@ -1,5 +1,6 @@
 """Readers of edges: lists of pairs (text, Parquet), square matrices (.npz, MatrixMarket, SciPy), networkx's graphs."""
 
+import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -354,7 +355,7 @@ class _ListFormat(NamedTuple):
 def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
     """Read lines of two names and maybe a weight, separated by tabs, commas or spaces.
 
-    Lines that begin with # or % are comments.
+    Lines that begin with # or % are comments. Between commas, a name may be in quotes, as in Python's module csv.
     """
     list_format = None
     for data, line in line_blocks(file, Partition(file)):
@@ -363,29 +364,47 @@ def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
         if not text.strip():
             continue
         if list_format is None:
-            first = next(one for one in text.split(b"\n") if one.strip())
-            list_format = _list_format(file, first)
+            number, first = next((number, one) for number, one in enumerate(text.split(b"\n"), line) if one.strip())
+            list_format = _list_format(file, first, number)
             if options.header or (options.header is None and _is_header(text, list_format.delimiter)):
                 text = text.replace(first, b"", 1)
         yield _parse(file, text, line, list_format)
 
 
-def _list_format(file: SourceFile, first: bytes) -> _ListFormat:
-    """Return the format of a list from its first line."""
+def _list_format(file: SourceFile, first: bytes, number: int) -> _ListFormat:
+    """Return the format of a list from its first line, which is line ``number`` of the file."""
     delimiter = next((one for one in (b"\t", b",") if one in first), b" ")
-    n_columns = len(_fields(first, delimiter))
-    if n_columns not in (2, 3):
+    fields = _fields(first, delimiter)
+    _check_quotes(file, first, number, fields)
+    if len(fields) not in (2, 3):
         raise DataError(
-            f"{file.url}: an edge is two names and maybe a weight, not {n_columns} fields: {line_start(first)!r}"
+            f"{file.url}, line {number}: an edge is two names and maybe a weight, not {len(fields)} fields: "
+            f"{line_start(first)!r}"
         )
-    return _ListFormat(delimiter, n_columns)
+    return _ListFormat(delimiter, len(fields))
 
 
 def _fields(line: bytes, delimiter: bytes) -> list[bytes]:
+    """Return the fields of a line. If a quote is not closed, the last field contains the line break."""
     if delimiter == b" ":
         return line.split()
-    fields = [field.strip() for field in line.split(delimiter)]
-    return [field.strip(b'"') for field in fields] if delimiter == b"," else fields
+    if delimiter == b"\t":
+        return [field.strip() for field in line.split(delimiter)]
+    try:
+        fields = next(csv.reader([line.decode("latin-1") + "\n"]))
+    except csv.Error:
+        # A carriage return within the line, or a field that is far too long.
+        return [line]
+    return [field.strip(" \t").encode("latin-1") for field in fields]
+
+
+def _check_quotes(file: SourceFile, line: bytes, number: int, fields: list[bytes]) -> None:
+    """Raise DataError if the last field of a line begins with a quote that is not closed."""
+    if any(b"\n" in field for field in fields):
+        raise DataError(
+            f"{file.url}, line {number}: a quote is not closed in {line_start(line)!r}; names have no line breaks, and "
+            f"a quote within a name in quotes is written twice"
+        )
 
 
 def _is_header(text: bytes, delimiter: bytes) -> bool:
@@ -424,7 +443,7 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
         raise DataError(f"{file.url}, line {line} or below: {error}") from None
     source = table["source"].combine_chunks()
     target = table["target"].combine_chunks()
-    if pc.any(pc.or_(pc.equal(source, ""), pc.equal(target, ""))).as_py():
+    if any(pc.any(pc.or_(pc.equal(ends, ""), pc.match_substring(ends, "\n"))).as_py() for ends in (source, target)):
         _raise_for_broken_line(file, text, line, list_format)
     return _Pairs(source, target, table["weight"].to_numpy() if n_columns == 3 else None)
 
@@ -432,7 +451,11 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
 def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_format: _ListFormat) -> None:
     """Raise DataError for the first line that is not an edge, if there is one."""
     for number, one in enumerate(text.split(b"\n"), first_line):
-        if not one.strip() or _is_edge(_fields(one, list_format.delimiter), list_format.n_columns):
+        if not one.strip():
+            continue
+        fields = _fields(one, list_format.delimiter)
+        _check_quotes(file, one, number, fields)
+        if _is_edge(fields, list_format.n_columns):
             continue
         wanted = "two names and a weight" if list_format.n_columns == 3 else "two names"
         hint = "; if it names the columns, read with --header (in Python, header=True)" if number == first_line else ""

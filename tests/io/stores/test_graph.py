@@ -286,6 +286,33 @@ def test_names_in_a_list_with_commas_may_be_quoted(read):
     assert graph.hash == read(text.replace('"', "")).hash
 
 
+def test_names_in_quotes_may_contain_commas(read):
+    assert read('"Smith, J","Doe, A"\n"Doe, A",b\n').nodes.to_pylist() == ["Doe, A", "Smith, J", "b"]
+    graph = read('"a,1",0.5\nd,"say ""e"""\n')
+    assert set(edges_of(graph)) == {("0.5", "a,1"), ("a,1", "0.5"), ("d", 'say "e"'), ('say "e"', "d")}
+    # A quote within a name is a letter like any other.
+    assert read('a"b",c\n').nodes.to_pylist() == ['a"b"', "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('a,b\n"c,d\ne,f\ng",h\n', r"line 2: a quote is not closed in '\"c,d'"),
+        ('# first\n\na,"b\nc",d\n', r"line 3: a quote is not closed in 'a,\"b'"),
+        ('a,b,1\nc,d,"2\ne,f,3\n', r"line 2: a quote is not closed in 'c,d,\"2'"),
+        ('a,b\nc,"d\n', r"line 2: a quote is not closed in 'c,\"d'"),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_refused(read, text, where):
+    with pytest.raises(DataError, match=where):
+        read(text)
+
+
+def test_a_carriage_return_within_a_line_is_refused(read):
+    with pytest.raises(DataError, match=r"line 1: an edge is two names and maybe a weight, not 1 fields"):
+        read("a,b\rc,d\n")
+
+
 def test_an_unknown_format_is_refused(tmp_path):
     with pytest.raises(ValueError, match="format='gml' is not known"):
         graph_of("x.gml", tmp_path / "graph", EdgeOptions(format="gml"))

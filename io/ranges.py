@@ -16,7 +16,9 @@ def bounded_ranges(
     if stop is None:
         stop = len(sizes_before) - 1
     while first < stop:
-        fitting = int(np.searchsorted(sizes_before, sizes_before[first] + most, side="right")) - 1
+        # In Python's integers: SciPy counts in 32 bits, which would overflow.
+        limit = int(sizes_before[first]) + most
+        fitting = int(np.searchsorted(sizes_before, limit, side="right")) - 1
         end = min(stop, max(first + 1, fitting))
         yield first, end
         first = end

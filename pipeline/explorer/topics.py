@@ -194,8 +194,8 @@ class TopicExplorer(Explorer):
         if not text:
             return {"words": [], "topics": [], "documents": []}
         ids = self.model.search.containing(text, FOUND)
-        wanted = text.lower()
-        topics = [topic for topic, name in sorted(self._names.items()) if wanted in name.lower()]
+        wanted = text.casefold()
+        topics = [topic for topic, name in sorted(self._names.items()) if wanted in name.casefold()]
         if text.isdecimal() and int(text) < self.n_topics:
             topics.insert(0, int(text))
         found: list[tuple[int, str]] = []

@@ -11,17 +11,18 @@ class WordSearch:
     """Finds words by their spelling, in upper or lower case. A word is found as its number, its place in ``words``."""
 
     def __init__(self, words: Sequence[str]):
-        self._folded = pc.utf8_lower(pa.array(words, pa.large_string()))
-        lowered = self._folded.to_pylist()
-        self._first = {word: number for number, word in reversed(list(enumerate(lowered)))}
+        # Words and texts are folded by the same function: those of Python and Arrow differ for some letters.
+        folded = [word.casefold() for word in words]
+        self._folded = pa.array(folded, pa.large_string())
+        self._first = {word: number for number, word in reversed(list(enumerate(folded)))}
 
     def first(self, word: str) -> int:
         """Return the first word with this spelling, or -1."""
-        return self._first.get(word.lower(), -1)
+        return self._first.get(word.casefold(), -1)
 
     def containing(self, text: str, limit: int) -> list[int]:
         """Return words that contain a text: the word itself first, then those that begin with it."""
-        wanted = text.lower()
+        wanted = text.casefold()
         if not wanted:
             return []
         equal = _numbers(pc.equal(self._folded, wanted))

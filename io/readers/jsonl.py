@@ -220,12 +220,14 @@ def _advice(raw: bytes) -> str:
 
 def _missing_field(option: str, name: str, found: dict[str, Any], where: str) -> str:
     """Return the message for an object without text, tokens or key."""
+    advice = f"name the field with {option}=... (in a configuration, source.{option})"
     _, is_present = values_at([found], name)
     if is_present:
         reason = f"{name!r} is null"
     else:
         reason = f"no field {name!r} among {listed(field_names([found]), 'none at all')}"
-    return f"{where}: no {option} ({reason}); name the field with {option}=... (in a configuration, source.{option})"
+        advice += f", or rename it in this file if other files have {name!r}"
+    return f"{where}: no {option} ({reason}); {advice}"
 
 
 def _checked(value: Any, field: pa.Field, where: str) -> Any:

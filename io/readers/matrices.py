@@ -14,9 +14,10 @@ from ..errors import DataError
 from ..matrices.anndata import open_anndata
 from ..matrices.blocks import RowBlocks, whole_counts
 from ..matrices.memory import row_blocks
+from ..matrices.names import check_unique
 from ..matrices.tenx import open_tenx
 from .bags import read_names
-from .batches import Bag, Batch, ReadOptions, batch_ranges, check_lengths, check_names, row_keys
+from .batches import Bag, Batch, ReadOptions, batch_ranges, check_lengths, row_keys
 from .reader import InMemoryReader, Reader
 from .source import Partition, SourceFile, open_file
 
@@ -114,7 +115,8 @@ class MatrixReader(InMemoryReader):
         super().__init__(options)
         self.matrix = matrix
         if matrix.column_names is not None:
-            check_names(matrix.column_names, "vocabulary")
+            names = pa.array(matrix.column_names, pa.large_string())
+            check_unique(names, f"{matrix.where}, columns", "rename or remove it")
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows."""

@@ -3,11 +3,11 @@
 The texts of warnings and errors are scikit-learn's, because its checks compare them.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ....io.stores.store import JsonObject
+from .advice import warn_user
 from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_matrix
 from .saved import TrainedModel
 
@@ -85,9 +85,9 @@ def check_columns(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
     if matrix.names is None and columns.are_given:
         return
     if matrix.names is None and columns.names is not None:
-        warnings.warn(f"X does not have valid feature names, but {owner} was fitted with feature names", stacklevel=4)
+        warn_user(f"X does not have valid feature names, but {owner} was fitted with feature names")
     elif columns.names is None and matrix.names is not None:
-        warnings.warn(f"X has feature names, but {owner} was fitted without feature names", stacklevel=4)
+        warn_user(f"X has feature names, but {owner} was fitted without feature names")
     elif columns.names is not None and matrix.names != columns.names:
         raise ValueError(_describe_names(columns.names, matrix.names or []))
 

@@ -18,7 +18,7 @@ from ....io.extras import needing
 from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
-from ....io.readers.batches import check_names
+from ....io.matrices.names import check_unique
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
 from ....io.stores.matrix import MatrixBlock, first_marked_entry
 from ...engine.data import TrainingData
@@ -200,7 +200,8 @@ def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -
             f"vocabulary is a {type(vocabulary).__name__}: pass a list of words, in the order of the columns, such as "
             f"get_feature_names_out() of a CountVectorizer"
         )
-    names = check_names([str(name) for name in vocabulary], "vocabulary").to_pylist()
+    names = [str(name) for name in vocabulary]
+    check_unique(pa.array(names, pa.large_string()), "vocabulary", "rename or remove it")
     return matrix.renamed(names)._replace(are_given=True)
 
 

@@ -19,7 +19,7 @@ from .columns import columns_of
 from .estimator import Estimator
 from .inputs import DataLike, InputMatrix, TransformOutput, check_is_path, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
-from .topics import TopicModel
+from .topics import TopicModel, check_count
 from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:
@@ -223,7 +223,10 @@ class TextEstimator(Estimator[DataT]):
         ------
         KeyError
             If the model has none of ``words``, or none of ``without``.
+        ValueError
+            If ``topn`` is negative or no integer.
         """
+        check_count(topn, "topn")
         wanted = unit_vector(self.query(words))
         if without:
             wanted = wanted - unit_vector(self.query(without))

@@ -1,7 +1,7 @@
 """Looking up and comparing vectors by key, in memory, with the methods and results of gensim's KeyedVectors."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Literal, Protocol, TypeGuard
 
 import numpy as np
@@ -238,8 +238,9 @@ class VectorQueries:
         KeyError
             If a word is unknown.
         ValueError
-            If neither ``positive`` nor ``negative`` is given.
+            If neither ``positive`` nor ``negative`` is given, or if ``topn`` is no integer.
         """
+        _check_topn(topn)
         if topn is not None and topn < 1:
             return []
         keys, weights = _weighted(_as_list(positive), _as_list(negative))
@@ -285,6 +286,7 @@ class VectorQueries:
         plus 1e-6 (Levy and Goldberg, 2014, equation 4). There are no weights. Words given are left out of the result.
         gensim does not apply ``restrict_vocab`` here; this method does. Raises as `most_similar`.
         """
+        _check_topn(topn)
         if topn is not None and topn < 1:
             return []
         gains, losses = _as_list(positive), _as_list(negative)
@@ -326,6 +328,11 @@ class VectorQueries:
                 scores[rows.index(self.get_index(key))] = -np.inf
         top = [index for index in top_indices(scores, topn) if scores[index] > -np.inf]
         return [(self.index_to_key[rows[index]], float(scores[index])) for index in top]
+
+
+def _check_topn(topn: object) -> None:
+    if topn is not None and not isinstance(topn, Integral):
+        raise ValueError(f"topn is {topn!r}: choose an integer, or None for all words")
 
 
 def _as_list(query: Query) -> list[QueryItem]:

@@ -49,7 +49,7 @@ def test_a_name_that_occurs_only_in_values_is_no_field(tmp_path):
 def test_wrong_names_of_text_and_key_are_refused_with_the_fields_found(tmp_path):
     source = write_rows(tmp_path / "a.jsonl", [{"id": 1, "body": TEXT}])
     with pytest.raises(
-        DataError, match=r"line 1: no text \(no field 'text' among 'id', 'body'\); name the field with text"
+        DataError, match=r"line 1: no text \(no field 'text' among 'id', 'body'\); name the field with text.* or rename"
     ):
         keep(source, tmp_path)
     with pytest.raises(DataError, match=r"has a word; .* \(the fields are 'id', 'body'\)"):

@@ -1,6 +1,7 @@
 """Estimators inside scikit-learn: its own checks, pipelines, searches, clone, pickle, joblib, data frames."""
 
 import pickle
+from functools import partial
 
 import joblib
 import numpy as np
@@ -135,6 +136,21 @@ def test_columns_of_a_data_frame_name_the_words(model, frame):
     assert model.components_.shape == (2, 5)
     with pytest.raises(ValueError, match="feature names should match"):
         model.transform(frame[["b", "a", "c", "d", "e"]])
+
+
+def test_a_data_frame_with_two_columns_of_the_same_name_is_refused(frame):
+    frame.columns = list("abcad")
+    with pytest.raises(ValueError, match="columns: the name 'a' occurs a second time at position 3; rename or remove"):
+        LDA(2, max_iter=3).fit(frame)
+
+
+def test_warnings_of_column_names_are_shown_at_the_line_of_the_caller(frame):
+    model = LDA(2, max_iter=3).fit(frame)
+    calls = (model.transform, model.score, partial(model.coherence, measure="u_mass"), model.partial_fit)
+    for call in calls:
+        with pytest.warns(UserWarning, match="X does not have valid feature names") as shown:
+            call(frame.to_numpy())
+        assert [warning.filename for warning in shown] == [__file__]
 
 
 def test_set_output_returns_data_frames(frame):

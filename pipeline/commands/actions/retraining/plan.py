@@ -231,9 +231,12 @@ def _check_settings(url: str, published: VersionRecord, settings: dict[str, Sett
         new = settings[section] or {}
         differing += [f"{section}.{key} is {new[key]!r} and was {old[key]!r}" for key in _differing(old, new)]
     if differing:
+        # All files of a source are read with the same settings.
+        is_source = any(setting.startswith("source.") for setting in differing)
         raise ValueError(
-            f"{url}: the version in use was made with other settings: {', '.join(differing)}; set them back, choose "
-            f"another retrain.url, or train a new model on all files with --fresh"
+            f"{url}: the version in use was made with other settings: {', '.join(differing)}; set them back"
+            f"{' and convert the new files' if is_source else ''}, choose another retrain.url, or train a new model on "
+            f"all files with --fresh"
         )
 
 

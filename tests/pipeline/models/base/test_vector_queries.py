@@ -173,6 +173,13 @@ def test_most_similar_to_given_and_relative_similarity_are_those_of_gensim(wv):
         wv.relative_cosine_similarity("king", "queen", 0)
 
 
+def test_numbers_of_words_that_are_no_integers_are_refused(wv):
+    for search in (wv.most_similar, wv.most_similar_cosmul, wv.similar_by_word):
+        with pytest.raises(ValueError, match=r"topn is 2\.5: choose an integer, or None for all words"):
+            search("king", topn=2.5)
+        assert len(search("king", topn=np.int64(2))) == 2
+
+
 def test_a_query_is_one_key_one_vector_one_pair_or_a_list(wv):
     expected = wv.most_similar(["man"], topn=3)
     for query in ("man", 2, ("man", 0.5), ("man", np.float32(2)), [("man", 2)], ("man", "man"), {"man"}):

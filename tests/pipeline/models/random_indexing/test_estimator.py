@@ -335,6 +335,8 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
         np.testing.assert_allclose(cosines, [cosine for _, cosine in expected], atol=1e-6)
     assert model.search(corpus, ["hay", "unheard"], topn=1)[0][0] == farm
     assert model.search(corpus, ["water"], without=["net"], topn=1)[0][0] == lake
+    with pytest.raises(ValueError, match=r"topn is 2\.5: choose an integer of 0 or more"):
+        model.search(corpus, ["hay"], topn=2.5)
     with pytest.raises(KeyError, match="unheard"):
         model.query(["unheard"])
     assert not hasattr(model, "score")

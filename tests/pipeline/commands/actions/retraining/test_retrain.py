@@ -278,6 +278,17 @@ def test_changed_settings_are_refused_without_fresh_training():
     assert LDA.load("models").n_components == 4
 
 
+def test_new_files_whose_field_has_another_name_must_be_converted():
+    retrain(configuration("lda"))
+    Path("days/2026-11-03.jsonl").write_text('{"body": "bread"}\n')
+    with pytest.raises(DataError, match=r"no field 'text' among 'body'.* or rename it in this file if other files"):
+        retrain(configuration("lda"))
+    config = configuration("lda")
+    config.source.text = "body"
+    with pytest.raises(ValueError, match=r"source.text is 'body' and was 'text'; set them back and convert the new files"):
+        retrain(config)
+
+
 def test_retrain_model_overrides_parameters_of_later_calls():
     retrain(configuration("word2vec", model={"epochs": 1}))
     write_day(3, [BREAD])

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ..configs.redact import redact_urls
 from ..io.stores.store import JsonObject, to_json
 from .engine.algorithm import Metrics
-from .engine.events import EpochFinished, Event, RunFinished, RunStarted
+from .engine.events import EpochFinished, Event, RunFailed, RunFinished, RunStarted
 from .engine.run import RunStore, config_section
 from .models.base.estimator import Estimator
 from .models.registry import load_model, model_of_run
@@ -85,10 +84,7 @@ class MLflowCallback:
     --------
     >>> from corpusmill import LDA
     >>> from corpusmill.pipeline.mlflow import MLflowCallback
-    >>> with MLflowCallback("articles") as callback:  # doctest: +SKIP
-    ...     LDA(20).fit("corpus", run="runs/articles", callbacks=[callback])
-
-    Without ``with``, a run that fails or is interrupted keeps the status RUNNING until it is resumed.
+    >>> LDA(20).fit("corpus", run="runs/articles", callbacks=[MLflowCallback("articles")])  # doctest: +SKIP
     """
 
     def __init__(
@@ -98,7 +94,8 @@ class MLflowCallback:
         self.run_name = run_name
         self.run_id = ""
         self._client = _connect(tracking_uri)
-        self._is_running = False
+        #: URL of the run whose run of MLflow has the status RUNNING; empty if there is none.
+        self._running = ""
         self._waiting: list[Metric] = []
         #: The start of a run that MLflow does not have yet, because it did not answer.
         self._unsent_start: RunStarted | None = None
@@ -128,19 +125,10 @@ class MLflowCallback:
                 )
                 return
             self._attempt_or_warn(lambda: self._finish(event))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Mark the run as failed if an exception left the block, or as killed if it is no ordinary error."""
-        if error is None or not self._is_running:
-            return
-        status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        self._attempt_or_warn(lambda: self._terminate(status))
-        self._is_running = False
+        elif isinstance(event, RunFailed) and event.run == self._running:
+            status = "KILLED" if event.reason == "stopped" else "FAILED"
+            self._attempt_or_warn(lambda: self._terminate(status))
+            self._running = ""
 
     # --- a run ---
 
@@ -165,7 +153,7 @@ class MLflowCallback:
                     {RUN_TAG: redact_urls(run.store.absolute), "corpusmill.model": meta["algorithm"]}
                 )
                 run.store.write_json(LINK_FILE, {"run_id": self.run_id})
-            self._is_running = True
+            self._running = event.run
             self._log_parameters(_parameters(meta))
             logged = self._client.get_metric_history(self.run_id, METRIC_OF_EVERY_EPOCH)
         last = max((metric.step for metric in logged), default=0)
@@ -236,7 +224,7 @@ class MLflowCallback:
         with _settings(SHORT_WAITS):
             self._client.set_tag(self.run_id, "corpusmill.ended", event.reason)
         self._terminate("FINISHED")
-        self._is_running = False
+        self._running = ""
 
     def _terminate(self, status: str) -> None:
         """Set the status of the run and the time of its end."""

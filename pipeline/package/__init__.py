@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from corpusmill.io.stores.matrix import Matrix, write_matrix
     from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
     from corpusmill.pipeline.engine.cluster.watch import TaskLost
-    from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
+    from corpusmill.pipeline.engine.events import EpochFinished, RunFailed, RunFinished, RunStarted
     from corpusmill.pipeline.ingest.ingest import ingest
     from corpusmill.pipeline.ingest.options import IngestOptions
     from corpusmill.pipeline.mlflow import MLflowCallback
@@ -45,6 +45,7 @@ _MODULES = {
     "Node2Vec": "corpusmill.pipeline.models.node2vec.estimator",
     "ProgressLines": "corpusmill.pipeline.views.progress",
     "RandomIndexing": "corpusmill.pipeline.models.random_indexing.estimator",
+    "RunFailed": "corpusmill.pipeline.engine.events",
     "RunFinished": "corpusmill.pipeline.engine.events",
     "RunStarted": "corpusmill.pipeline.engine.events",
     "TaskLost": "corpusmill.pipeline.engine.cluster.watch",
@@ -72,6 +73,7 @@ __all__ = [
     "Node2Vec",
     "ProgressLines",
     "RandomIndexing",
+    "RunFailed",
     "RunFinished",
     "RunStarted",
     "TaskLost",

@@ -16,7 +16,7 @@ from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.cluster.plugins import Leases
-from ..engine.events import Event, RunFinished, RunStarted
+from ..engine.events import Event, RunFailed, RunFinished, RunStarted
 from .pages.live import WorkerMemory, render_content, render_frame
 from .prometheus import metric_families_of_runs
 from .status import EventMessage, RunStatus, event_from_message, event_message
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Topic of the Dask events.
 TOPIC = "corpusmill"
+#: Most seconds that the end of a run waits until its events have arrived. The scheduler may be lost.
+DELIVERY_SECONDS = 10.0
 logger = logging.getLogger(__name__)
 
 
@@ -59,8 +61,8 @@ class Publisher:
 
     def __call__(self, event: Event) -> None:
         self._loop.add_callback(self._add, event_message(event))
-        if isinstance(event, RunFinished):
-            # The page is complete when training ends.
+        if isinstance(event, RunFinished | RunFailed):
+            # The page is complete when training ends, and the process may exit then.
             self._client.sync(self.finish)
 
     def _add(self, message: EventMessage) -> None:
@@ -77,9 +79,10 @@ class Publisher:
                 await self._scheduler.log_event(topic=TOPIC, msg=report)
 
     async def finish(self) -> None:
-        """Wait until all events are sent."""
+        """Wait until all events are sent, or for `DELIVERY_SECONDS`."""
         if self._sending is not None:
-            await self._sending
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self._sending), DELIVERY_SECONDS)
 
 
 class TrainingPage(SchedulerPlugin):

@@ -120,6 +120,9 @@ class RunStatus:
 
     def update(self, event: Event, at: float | None = None) -> None:
         """Apply one event. ``at``: its time in seconds since 1970, by default now."""
+        if isinstance(event, RunFailed) and event.run != self.run:
+            # A callback refused the start of that run before it came here. This status is of an earlier run.
+            return
         match event:
             case RunStarted():
                 self._start(event)

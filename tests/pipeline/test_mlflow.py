@@ -107,7 +107,7 @@ def test_a_run_that_ends_by_an_error_says_so_and_can_be_resumed(client, callback
         if isinstance(event, EpochFinished) and event.epoch == 2:
             raise error
 
-    with pytest.raises(error), callback:
+    with pytest.raises(error):
         LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback, fail])
     assert client.get_run(callback.run_id).info.status == status
     LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback])

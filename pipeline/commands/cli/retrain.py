@@ -88,13 +88,13 @@ def retrain(
         config.mlflow = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
         request = RetrainRequest(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
-        with mlflow_of(config) as callback:
-            training = [session.display.train, job.observe]
-            if callback is not None:
-                training.append(callback)
-            found = retrain_model(config, session.client, request, Listeners(session.display.ingest, training))
-            if callback is not None and found["version"] is not None:
-                callback.log_version(config.retrain.url, found)
+        training = [session.display.train, job.observe]
+        callback = mlflow_of(config)
+        if callback is not None:
+            training.append(callback)
+        found = retrain_model(config, session.client, request, Listeners(session.display.ingest, training))
+        if callback is not None and found["version"] is not None:
+            callback.log_version(config.retrain.url, found)
         if found["status"] == "refused":
             job.exit_status = ExitCode.REFUSED
     show.result(found, as_json, lambda: show.retraining(found))

@@ -119,13 +119,10 @@ def job_metrics(config: "Config", url: str) -> Iterator["BatchJob"]:
             raise
 
 
-@contextmanager
-def mlflow_of(config: "Config") -> "Iterator[MLflowCallback | None]":
-    """Yield the callback that logs to MLflow; None if the configuration does not want it."""
+def mlflow_of(config: "Config") -> "MLflowCallback | None":
+    """Return the callback that logs to MLflow; None if the configuration does not want it."""
     if config.mlflow is None:
-        yield None
-        return
+        return None
     from ...mlflow import MLflowCallback
 
-    with MLflowCallback(config.mlflow.experiment, tracking_uri=config.mlflow.tracking_uri) as callback:
-        yield callback
+    return MLflowCallback(config.mlflow.experiment, tracking_uri=config.mlflow.tracking_uri)

@@ -194,8 +194,8 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def _train(config: "Config", session: Session, job: "BatchJob", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
-    with mlflow_of(config) as callback:
-        callbacks = [session.display.train, job.observe]
-        if callback is not None:
-            callbacks.append(callback)
-        return train_model(config, session.client, callbacks, overwrite)
+    callbacks = [session.display.train, job.observe]
+    callback = mlflow_of(config)
+    if callback is not None:
+        callbacks.append(callback)
+    return train_model(config, session.client, callbacks, overwrite)

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -13,12 +15,20 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.engine.cluster.open import open_cluster
-from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.engine.events import (
+    EpochFinished,
+    EpochStarted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    ShardSwept,
+)
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.report import write_report
 from corpusmill.pipeline.views.dashboard import publish
 from distributed import Client
 from helpers.browser import TEXT, Browser
+from helpers.shell_cluster import shell_cluster
 
 #: One row of metrics.
 ROW = {"epoch": 1, "seconds": 1.0, "tokens_per_second": 1.0}
@@ -227,11 +237,42 @@ def test_a_run_that_ends_by_an_error_is_not_shown_as_running(client, error, stat
 
     with pytest.raises(error):
         LDA(2, max_iter=5).fit([["boat", "sea"]] * 9, client=client, callbacks=[fail])
-    deadline = time.monotonic() + 30
-    while (found := json.loads(fetch(client, "training.json")))["state"] == "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    found = json.loads(fetch(client, "training.json"))
     assert (found["state"], found["epoch"]) == (state, 1)
+
+
+#: Trains a run that fails, and ends at once, as a process does that is killed after an error.
+FAIL_AND_EXIT = """
+import os, sys
+from corpusmill import RunFailed, RunStarted
+from corpusmill.pipeline.views.dashboard import publish
+from distributed import Client
+
+send = publish(Client(sys.argv[1]))
+send(RunStarted("runs/exits", "lda", 0, 7, 3, 900, {}))
+send(RunFailed("runs/exits", 0, "failed"))
+os._exit(0)
+"""
+
+
+def test_a_process_that_exits_after_an_error_has_sent_it(client):
+    subprocess.run([sys.executable, "-c", FAIL_AND_EXIT, client.scheduler.address], check=True)
+    assert json.loads(fetch(client, "training.json?run=runs/exits"))["state"] == "failed"
+
+
+@pytest.mark.parametrize("event", [RunFailed("runs/mute", 0, "failed"), RunFinished("runs/mute", 1, "epochs")])
+def test_a_scheduler_that_does_not_answer_holds_up_the_end_of_a_run_for_a_bounded_time(tmp_path, monkeypatch, event):
+    monkeypatch.setattr("corpusmill.pipeline.views.dashboard.DELIVERY_SECONDS", 0.5)
+    with shell_cluster(tmp_path) as (scheduler, file), Client(scheduler_file=str(file), set_as_default=False) as client:
+        send = publish(client)
+        send(RunStarted("runs/mute", "lda", 0, 7, 3, 900, {}))
+        scheduler.send_signal(signal.SIGSTOP)
+        try:
+            started = time.monotonic()
+            send(event)
+            assert time.monotonic() - started < 30
+        finally:
+            scheduler.send_signal(signal.SIGCONT)
 
 
 def test_the_page_accepts_no_input(client):

@@ -8,6 +8,7 @@ from corpusmill.pipeline.engine.events import (
     Described,
     EpochFinished,
     EpochStarted,
+    RunFailed,
     RunFinished,
     RunStarted,
     ShardSwept,
@@ -59,6 +60,15 @@ def test_a_new_run_replaces_the_status_of_the_last_one():
     assert status.workers == {}
     assert status.rows == []
     assert status.epoch == 4
+
+
+def test_a_run_that_could_not_start_leaves_the_status_of_the_last_one():
+    status = status_after([*EVENTS, RunFinished("runs/news", 10, "converged")])
+    expected = status.as_json()
+    status.update(RunFailed("runs/other", 0, "failed"))
+    assert status.as_json() == expected
+    status.update(RunFailed("runs/news", 10, "failed"))
+    assert status.state == "failed"
 
 
 def test_a_run_that_is_resumed_shows_its_earlier_epochs():

@@ -220,12 +220,8 @@ class OnDask(Executor):
             self.client.wait_for_workers(1, timeout=120)
             workers = self._look()
         if devices:
-            memory = self.client.run(device_memory, on_error="ignore")
-            devices_of = [memory.get(worker.address, DeviceMemory()) for worker in workers]
-            workers = [
-                replace(worker, device=found.nbytes, device_manager=found.manager)
-                for worker, found in zip(workers, devices_of, strict=True)
-            ]
+            memory = self.client.run(device_memory, on_error="return")
+            workers = [_with_device(worker, memory.get(worker.address, DeviceMemory())) for worker in workers]
         return workers
 
     def check_folders(self, folders: Sequence[str]) -> None:
@@ -374,6 +370,18 @@ def executor_for(client: "Client | None") -> Executor:
         return OnDask(get_client())
     except ValueError:  # there is no current client
         return Synchronous()
+
+
+def _with_device(worker: Capacity, found: DeviceMemory | Exception) -> Capacity:
+    """Return a worker with its device, as `Client.run` answers with ``on_error="return"``. Raises errors of the device.
+
+    A worker that cannot be reached has none: others take its tasks.
+    """
+    if isinstance(found, OSError):
+        return worker
+    if isinstance(found, Exception):
+        raise found
+    return replace(worker, device=found.nbytes, device_manager=found.manager)
 
 
 def _missing_folders(folders: Sequence[str]) -> list[str]:

@@ -19,11 +19,13 @@ from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import RunStarted
-from corpusmill.pipeline.engine.executors import Synchronous
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, usable_bytes
 from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.views.progress import notes_on_start
+from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 from helpers.toy import Tally, write_topic_corpus, write_toy_corpus
 
 
@@ -153,6 +155,30 @@ def test_an_error_names_kernel_and_chunk(tmp_path):
     training = Training(Failing(), corpus, RunStore(str(tmp_path / "run")), epochs=1)
     with pytest.raises(DeviceError, match=r"^chunk 1: CUDA kernel draw: an illegal address$"):
         train(training, Synchronous())
+
+
+@pytest.fixture
+def worker_with_a_device(monkeypatch):
+    """Return an executor of one worker, which is a thread of this process and seems to have a device."""
+    monkeypatch.setattr("numba.cuda.is_available", lambda: True)
+    has_cuda.cache_clear()
+    options = {"n_workers": 1, "processes": False, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield OnDask(client)
+    has_cuda.cache_clear()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, CommClosedError])
+def test_a_device_that_fails_is_an_error_but_a_worker_that_is_lost_is_not(worker_with_a_device, monkeypatch, error):
+    def fail():
+        raise error("in the worker")
+
+    monkeypatch.setattr("numba.cuda.current_context", fail)
+    if error is CommClosedError:
+        assert [worker.device for worker in worker_with_a_device.capacities(devices=True)] == [0]
+    else:
+        with pytest.raises(error, match="in the worker"):
+            worker_with_a_device.capacities(devices=True)
 
 
 SCRIPT = """

@@ -53,7 +53,12 @@ def label(name: str) -> str:
     for known in MEASURES:
         if name == known or name.endswith(f"_{known}"):
             measure = known
-    words = name.removesuffix(measure).replace("held_out_", "held-out ").replace("log_l", "log-l").replace("_", " ")
+    words = (
+        name.removesuffix(measure)
+        .replace("held_out_", "held-out ")
+        .replace("log_likelihood", "log-likelihood")
+        .replace("_", " ")
+    )
     return words + measure
 
 

@@ -35,5 +35,12 @@ def test_durations_minus_signs_and_names():
         "2 h 10 min",
     ]
     assert with_minus_sign("-7.1") == "\N{MINUS SIGN}7.1"
-    names = "training_seconds", "held_out_loss", "coherence_c_v", "u_mass"
-    assert [label(name) for name in names] == ["training seconds", "held-out loss", "coherence c_v", "u_mass"]
+    names = {
+        "training_seconds": "training seconds",
+        "held_out_loss": "held-out loss",
+        "coherence_c_v": "coherence c_v",
+        "u_mass": "u_mass",
+        "held_out_log_likelihood": "held-out log-likelihood",
+        "log_loss": "log loss",
+    }
+    assert {name: label(name) for name in names} == names

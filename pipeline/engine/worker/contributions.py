@@ -353,8 +353,8 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
     device = DeviceCounts()
     with BlockUpdater.opened(phase.job, phase.step, phase.shared) as updater:
-        for start in range(0, len(blocks), batch):
-            part = blocks[start : start + batch]
+        for first in range(0, len(blocks), batch):
+            part = blocks[first : first + batch]
             # The blocks are read while their deltas are fetched.
             updater.read_ahead(part)
             for block, delta in zip(part, merge_blocks(phase, part, sources, fetch, device), strict=True):

@@ -5,14 +5,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 from ....io.stores.in_memory import url_in_memory
 from ....io.stores.store import JsonObject
 from ...engine.events import Callback
 from ...engine.executors import Executor, OnDask
-from .inputs import DataLike
+from .inputs import DataLike, is_count
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,7 +35,7 @@ class FitOptions:
         if self.run is not None and not isinstance(self.run, str | os.PathLike):
             raise TypeError(f"run is {_shown(self.run)}: pass the path or URL of a folder")
         every = self.evaluate_every
-        if every is not None and (not isinstance(every, Integral) or every < 0):
+        if every is not None and not is_count(every):
             raise ValueError(f"evaluate_every is {_shown(every)}: choose an integer of 0 or more, or None")
         if not isinstance(self.callbacks, Sequence) or isinstance(self.callbacks, str):
             raise TypeError(

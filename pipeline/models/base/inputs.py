@@ -6,6 +6,7 @@ Messages follow those of scikit-learn, whose users search for them.
 import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -169,6 +170,11 @@ def read_documents(data: Any, owner: str) -> Iterable[object]:
             f"not {type(data).__name__}"
         )
     return data
+
+
+def is_count(value: object) -> bool:
+    """Return whether a value is an integer of 0 or more. True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def check_is_path(data: object, owner: str) -> None:

@@ -17,7 +17,16 @@ from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, TransformOutput, check_is_path, is_matrix, read_documents, read_matrix
+from .inputs import (
+    DataLike,
+    InputMatrix,
+    TransformOutput,
+    check_is_path,
+    is_count,
+    is_matrix,
+    read_documents,
+    read_matrix,
+)
 from .similarity import unit_vector
 from .topics import TopicModel, check_count
 from .weights_folder import claim, delete_others, origin_of
@@ -159,7 +168,7 @@ class TextEstimator(Estimator[DataT]):
     def _check_top(self, top: int) -> None:
         if not isinstance(self, TopicModel):
             raise ValueError(f"top is {top}, but {self._kind} models have no topics: leave it out")
-        if not isinstance(top, int | np.integer) or isinstance(top, bool) or top < 1:
+        if not is_count(top) or top < 1:
             raise ValueError(f"top is {top!r}: choose an integer of 1 or more")
 
     def query(self, words: Sequence[str]) -> np.ndarray:

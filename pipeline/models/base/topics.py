@@ -3,7 +3,6 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from ....io.stores.matrix import Matrix
 from ...ingest.ingest import corpus_from
 from ...topics import Topic
 from .coherence import topic_coherence, topic_diversity
-from .inputs import DataLike, InputMatrix, read_documents
+from .inputs import DataLike, InputMatrix, is_count, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,5 +141,5 @@ class TopicModel(ABC):
 
 def check_count(count: object, name: str) -> None:
     """Raise ValueError unless a number of words is an integer of 0 or more."""
-    if not isinstance(count, Integral) or isinstance(count, bool) or count < 0:
+    if not is_count(count):
         raise ValueError(f"{name} is {count!r}: choose an integer of 0 or more")

@@ -226,7 +226,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         return self.merge_many([left, right])
 
     def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add each row of the sum in one pass. If possible, add to the largest of the deltas, which has all rows."""
+        """Add each row of the sum in one pass. If possible, add to a delta that has all rows."""
         return merge_deltas(deltas, self._sum_at, may_overwrite)
 
     @property

@@ -115,7 +115,9 @@ def _both_workers_sweep(_one_kernel_at_a_time):
         with contextlib.suppress(ValueError):  # not in a worker
             worker = get_worker()
             begun.add((worker.scheduler.address, worker.address))
+            deadline = time.monotonic() + 60
             while sum(scheduler == worker.scheduler.address for scheduler, _ in list(begun)) < 2:
+                assert time.monotonic() < deadline, "the other worker launches no kernel"
                 time.sleep(0.01)
         submit(what)
 

@@ -71,7 +71,7 @@ def test_a_run_may_be_a_path_but_nothing_else(tmp_path):
         topics().fit(BOATS_AND_BREAD, run=5)
 
 
-@pytest.mark.parametrize("every", [-1, 2.5, "10"])
+@pytest.mark.parametrize("every", [-1, 2.5, "10", True])
 def test_a_number_of_epochs_between_scores_that_cannot_be_is_refused(every):
     with pytest.raises(ValueError, match=f"evaluate_every is {every!r}: choose an integer of 0 or more, or None"):
         topics().fit(BOATS_AND_BREAD, evaluate_every=every)

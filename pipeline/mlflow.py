@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ..configs.redact import redact_urls
@@ -19,6 +18,7 @@ from .models.base.estimator import Estimator
 from .models.registry import load_model, model_of_run
 from .models.versions import Versions
 from .report import write_report
+from .version import corpusmill_version
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -184,7 +184,7 @@ class MLflowCallback:
         """Create a run of MLflow in the experiment, and return its id."""
         found = self._client.get_experiment_by_name(self.experiment)
         experiment = found.experiment_id if found else self._client.create_experiment(self.experiment)
-        all_tags = {"corpusmill.version": version("corpusmill"), **tags}
+        all_tags = {"corpusmill.version": corpusmill_version(), **tags}
         run_id: str = self._client.create_run(experiment, tags=all_tags, run_name=self.run_name).info.run_id
         return run_id
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import TypedDict
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from ...io.readers.reader import Reader
 from ...io.readers.stored_url import stored_url
 from ...io.stores.corpus import FORMAT, vocabulary_hash
+from ..version import corpusmill_version
 from .options import IngestOptions
 
 #: Options that were added after the first corpora were made.
@@ -78,7 +78,7 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
 
 def digest_of(identity: Identity) -> str:
     """Return the name of the folder of work files. It differs between versions of corpusmill and formats of corpora."""
-    values = dict(identity) | {"version": version("corpusmill"), "format": FORMAT, "work": WORK_FORMAT}
+    values = dict(identity) | {"version": corpusmill_version(), "format": FORMAT, "work": WORK_FORMAT}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ from ...io.stores.local_files import naming_full_disk
 from ...io.text import vocabulary as voc
 from ..engine.events import IngestListener, IngestProgress
 from ..engine.executors import Executor, Synchronous
+from ..version import corpusmill_version
 from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
 from .destination import clean, has_corpus, prepare
@@ -298,7 +298,7 @@ def _about(
             f"hold it"
         )
     about = {
-        "version": version("corpusmill"),
+        "version": corpusmill_version(),
         "documents": sum(counts["documents"] for counts in counted),
         "tokens_read": sum(counts["tokens"] for counts in counted),
         "tokens_kept": sum(counts["tokens"] for counts in encoded),

@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from ...engine.memory import limit_for, usable_bytes
 from ...engine.worker.cache import CACHE
 from ...formatting import format_bytes
 from ...ingest.chunks import default_chunk_tokens
+from ...version import corpusmill_version
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -92,11 +92,11 @@ def write_walks(
     ``table_memory``, or if another corpus is at ``url``.
     """
     options = options or WalkOptions()
-    identity = {"graph": graph.hash, "walks": asdict(options), "version": version("corpusmill")}
+    identity = {"graph": graph.hash, "walks": asdict(options), "version": corpusmill_version()}
     store = Store(url)
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
-    about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
+    about = {"source": source or graph.url, "identity": identity, "version": corpusmill_version()}
     executor = executor_for(client)
     with executor.guarded():
         return _write_corpus(graph, store, executor, options, about, device)

@@ -46,9 +46,9 @@ def keep_freed_memory(limit: int) -> bool:
     """Let this process keep the memory of freed arrays for the next ones. Return whether its C library can: glibc can.
 
     Dask starts workers with a setting that returns all memory to the system at once. The system then provides new pages
-    for each array, which takes up to a quarter of an epoch. An array of more than KEPT_ARRAY_BYTES is kept only if there
-    was a gap for it. So the end of the heap, in bytes a share of the memory limit, ``limit``, is kept for such arrays.
-    Gaps below other arrays stay until `return_freed_memory`.
+    for each array, which takes up to a quarter of an epoch. An array of more than KEPT_ARRAY_BYTES is kept only if
+    there was a gap for it. So the end of the heap, in bytes a share of the memory limit, ``limit``, is kept for such
+    arrays. Gaps below other arrays stay until `return_freed_memory`.
     """
     set_option = getattr(_LIBRARY, "mallopt", None)
     if set_option is None:

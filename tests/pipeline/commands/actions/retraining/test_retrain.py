@@ -285,7 +285,8 @@ def test_new_files_whose_field_has_another_name_must_be_converted():
         retrain(configuration("lda"))
     config = configuration("lda")
     config.source.text = "body"
-    with pytest.raises(ValueError, match=r"source.text is 'body' and was 'text'; set them back and convert the new files"):
+    message = r"source.text is 'body' and was 'text'; set them back and convert the new files"
+    with pytest.raises(ValueError, match=message):
         retrain(config)
 
 

@@ -115,25 +115,35 @@ def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, File
 def follow_moves(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Manifest:
     """Return ``known`` with the present URLs of files that were moved or renamed.
 
-    A file has moved if its content is at a URL that was not known, and no more where it was. So the documents of a
-    folder that was moved, or of a log that was rotated, are not read again.
+    A file has moved if its content is no longer where it was, and is now where it was not. So the documents of a folder
+    that was moved, or of logs that were rotated, are not read again.
+
+    A moved file may have replaced another one, whose content is nowhere any more. That one gets the URL where the chain
+    of moves began: of a, a.1 and a.2, rotation drops the old a.2, and the new a counts as the file that replaced it.
     """
-    known = dict(known)
-    while True:
-        gone: dict[tuple[int, str], list[str]] = {}
-        for url in sorted(known, reverse=True):
-            if url not in found or _content(found[url]) != _content(known[url]):
-                gone.setdefault(_content(known[url]), []).append(url)
-        moved = [url for url in sorted(found.keys() - known.keys()) if _content(found[url]) in gone]
-        if not moved:
-            return known
-        # The URL that a file has left may be the new one of another: rotation renames a.1 to a.2, and then a to a.1.
-        for url in moved:
-            candidates = gone[_content(found[url])]
-            if candidates:
-                old = candidates.pop()
-                file = known.pop(old)
-                known[url] = replace(file, read_as=file.read_as or old)
+    gone: dict[tuple[int, str], list[str]] = {}
+    for url in sorted(known, reverse=True):
+        if _differs(url, known, found):
+            gone.setdefault(_content(known[url]), []).append(url)
+    moves: dict[str, str] = {}
+    for url in sorted(found):
+        if _differs(url, found, known) and (candidates := gone.get(_content(found[url]))):
+            moves[candidates.pop()] = url
+    for first in moves.keys() - moves.values():
+        last = first
+        while last in moves:
+            last = moves[last]
+        if last in known:
+            moves[last] = first
+    return {
+        moves.get(url, url): replace(file, read_as=file.read_as or url) if url in moves else file
+        for url, file in known.items()
+    }
+
+
+def _differs(url: str, one: Mapping[str, FileVersion], other: Mapping[str, FileVersion]) -> bool:
+    """Return whether the content that ``one`` has at a URL is not there in ``other``."""
+    return url not in other or _content(one[url]) != _content(other[url])
 
 
 def _content(file: FileVersion) -> tuple[int, str]:

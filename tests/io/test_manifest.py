@@ -3,6 +3,7 @@
 import datetime
 import gzip
 import hashlib
+import itertools
 import os
 import time
 from dataclasses import replace
@@ -56,7 +57,15 @@ def manifest(**contents):
         ({"a": "x"}, {"b": "x", "c": "x"}, {"b": ("x", "a")}),
         ({"a": "x"}, {"a": "new", "b": "x"}, {"b": ("x", "a")}),
         ({"a": "x", "a1": "y"}, {"a": "new", "a1": "x", "a2": "y"}, {"a1": ("x", "a"), "a2": ("y", "a1")}),
-        ({"a": "x", "b": "y"}, {"a": "y", "b": "x"}, {"a": ("x", ""), "b": ("y", "")}),  # read again
+        ({"a": "x", "b": "y"}, {"a": "y", "b": "x"}, {"a": ("y", "b"), "b": ("x", "a")}),
+        # Rotation with a fixed number of files: z is gone, and the new a counts as the file that replaced it.
+        (
+            {"a": "x", "a1": "y", "a2": "z"},
+            {"a": "new", "a1": "x", "a2": "y"},
+            {"a": ("z", "a2"), "a1": ("x", "a"), "a2": ("y", "a1")},
+        ),
+        ({"a": "x", "b": "y"}, {"b": "x"}, {"a": ("y", "b"), "b": ("x", "a")}),  # y is gone, and a with it
+        ({"a": "x", "b": "y"}, {"a": "y", "b": "y"}, {"a": ("x", ""), "b": ("y", "")}),  # a copy
         ({"a": "x"}, {"b": "other"}, {"a": ("x", "")}),
     ],
 )
@@ -68,6 +77,19 @@ def test_moved_files_are_followed_by_their_content(known, found, followed):
 def test_a_file_that_moves_twice_keeps_the_url_that_its_documents_have():
     once = follow_moves(manifest(a="x"), manifest(b="x"))
     assert follow_moves(once, manifest(c="x"))["c"].read_as == "a"
+
+
+def test_moves_of_many_files_are_followed_in_one_pass():
+    names = [f"{number:05}" for number in range(20_000)]
+    known = manifest(**{name: name for name in names})
+    found = manifest(**{new: old for old, new in itertools.pairwise(names)})
+    started = time.process_time()
+    followed = follow_moves(known, found)
+    assert time.process_time() - started < 2
+    assert {url: file.digest for url, file in followed.items()} == {
+        **{url: file.digest for url, file in found.items()},
+        names[0]: names[-1],
+    }
 
 
 def test_the_digest_is_that_of_the_stored_bytes_also_of_a_compressed_file(tmp_path):

@@ -174,12 +174,9 @@ class VersionBuilder:
 
     def _forgotten_by_batch(self) -> dict[str, list[str]]:
         """Return the files to forget, by the URLs and grouped by the batch that their documents have."""
-        if self.plan.published is None:
-            return {}
         batches: dict[str, list[str]] = {}
-        for url in self.plan.forgotten:
-            file = self.plan.published["partitions"][url]
-            batches.setdefault(file["batch"], []).append(file.get("read_as") or url)
+        for url, file in self.plan.forgotten.items():
+            batches.setdefault(file.batch, []).append(file.read_as or url)
         return batches
 
     # --- facts ---
@@ -204,7 +201,7 @@ class VersionBuilder:
             "added": plan.changes.added,
             "changed": plan.changes.changed,
             "removed": plan.changes.removed,
-            "forgotten": plan.forgotten,
+            "forgotten": sorted(plan.forgotten),
             "corpus": words.batch,
             "held_out": held_out,
             "batches": sorted(needed - {""}) if plan.reader else [],

@@ -67,8 +67,8 @@ class RetrainPlan:
     changes: Changes
     #: The files that the next version covers. Files to be ingested have no batch yet.
     manifest: Manifest
-    #: URLs of files whose documents are to be subtracted from the model.
-    forgotten: list[str]
+    #: The files whose documents are to be subtracted from the model.
+    forgotten: Manifest
     #: The version to continue from; 0 to train from scratch.
     start: int
     #: Whether there is anything to do.
@@ -111,7 +111,7 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
         reader=reader,
         changes=compare_manifests(known_then, found),
         manifest={},
-        forgotten=[],
+        forgotten={},
         start=0,
         is_due=False,
     )
@@ -135,11 +135,12 @@ def _continued(
 ) -> RetrainPlan:
     """Return the plan to update the version in use with the files that are new or changed."""
     _check_settings(config.retrain.url, published, plan.settings)
-    forgotten: list[str] = []
+    forgotten: Manifest = {}
     if isinstance(new_estimator(config), SupportsForget):
-        forgotten = sorted([*plan.changes.changed, *plan.changes.removed])
+        forgotten = {url: known[url] for url in sorted([*plan.changes.changed, *plan.changes.removed])}
     gone = {*plan.changes.removed, *(url for url, file in known.items() if file.is_gone and url not in found)}
-    # With the times of now: a file that was touched, and not changed, is read for its digest once and not every night.
+    # With the times and URLs of now: after the next version, files that were only touched or moved are not read again
+    # for their digests. Until then they are, because calls that change nothing store nothing.
     manifest = {
         url: replace(found.get(url, file), batch=file.batch, read_as=file.read_as, is_gone=url in gone)
         for url, file in known.items()
@@ -247,16 +248,14 @@ def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str
 
 def _name_of(plan: RetrainPlan, request: RetrainRequest) -> str:
     name_before = ""
-    digests_before: dict[str, str] = {}
     if plan.published is not None:
         name_before = plan.published["name"]
-        digests_before = {url: record["digest"] for url, record in plan.published["partitions"].items()}
     decisive = {
         "settings": plan.settings,
         "overrides": plan.overrides,
         "fresh": request.fresh,
         "from": name_before,
         "ingest": [(url, plan.manifest[url].digest) for url in plan.files_to_read],
-        "forget": [(url, digests_before[url]) for url in plan.forgotten],
+        "forget": sorted((file.read_as or url, file.digest) for url, file in plan.forgotten.items()),
     }
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

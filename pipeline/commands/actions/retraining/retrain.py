@@ -104,7 +104,7 @@ def _result(config: Config, request: RetrainRequest, plan: RetrainPlan, decision
         "added": plan.changes.added,
         "changed": plan.changes.changed,
         "removed": plan.changes.removed,
-        "forgotten": plan.forgotten,
+        "forgotten": sorted(plan.forgotten),
         "documents": None,
         "tokens": None,
         "words": None,

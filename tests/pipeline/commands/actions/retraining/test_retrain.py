@@ -92,6 +92,15 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time_is_found(options):
     assert call("retrain", "my.yaml", *options, "--unchanged", 7) == 7
 
 
+def assert_equal_to_a_new_model(config):
+    found = RandomIndexing.load("models")
+    config.retrain.url = "anew"
+    wanted = RandomIndexing.load(retrain(config)["model"])
+    assert sorted(found.words_) == sorted(wanted.words_)
+    for word in wanted.words_:
+        np.testing.assert_array_equal(found.wv[word], wanted.wv[word])
+
+
 def test_random_indexing_subtracts_files_that_were_changed_or_removed():
     retrain(configuration("random-indexing"))
     write_day(2, [BOATS + " again"] * 5)
@@ -101,12 +110,7 @@ def test_random_indexing_subtracts_files_that_were_changed_or_removed():
     facts = retrain(configuration("random-indexing"))
     assert file_names(facts, "removed") == file_names(facts, "forgotten") == ["2026-11-01.jsonl"]
     assert (facts["status"], facts["partitions"], facts["documents"]) == ("published", 2, 0)
-    found = RandomIndexing.load("models")
-    alone = retrain(configuration("random-indexing", url="anew"))
-    wanted = RandomIndexing.load(alone["model"])
-    assert sorted(found.words_) == sorted(wanted.words_)
-    for word in wanted.words_:
-        np.testing.assert_array_equal(found.wv[word], wanted.wv[word])
+    assert_equal_to_a_new_model(configuration("random-indexing"))
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -123,6 +127,54 @@ def test_files_of_a_moved_folder_are_known(kind):
     assert retrain(config)["status"] == "unchanged"
 
 
+def rotate_logs(night):
+    """Rename two of three logs, drop the oldest one, and write a new one."""
+    for day in (2, 1):
+        Path(f"days/2026-11-0{day}.jsonl").replace(f"days/2026-11-0{day + 1}.jsonl")
+    write_day(1, [BREAD + f" zebra{night}"] * 4)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_only_the_newest_of_logs_that_are_rotated_is_read(kind):
+    write_day(3, [BREAD + " raisins"] * 4)
+    retrain(configuration(kind))
+    for night in range(2):
+        rotate_logs(night)
+        facts = retrain(configuration(kind))
+        assert (file_names(facts, "changed"), facts["added"], facts["removed"]) == (["2026-11-01.jsonl"], [], [])
+        assert (facts["status"], facts["partitions"], facts["files_to_read"]) == ("published", 3, 1)
+        assert facts["documents"] <= 4
+    assert retrain(configuration(kind))["status"] == "unchanged"
+
+
+def without_held_out():
+    # Which documents are held out depends on the names of their files.
+    config = configuration("random-indexing")
+    config.corpus.held_out = 0.0
+    return config
+
+
+@pytest.mark.filterwarnings("ignore:no documents are held out")
+def test_random_indexing_subtracts_the_log_that_rotation_drops():
+    write_day(3, [BREAD + " raisins"] * 4)
+    retrain(without_held_out())
+    for night in range(4):
+        rotate_logs(night)
+        assert file_names(retrain(without_held_out()), "forgotten") == ["2026-11-01.jsonl"]
+    assert "raisins" not in RandomIndexing.load("models").words_
+    assert_equal_to_a_new_model(without_held_out())
+
+
+@pytest.mark.filterwarnings("ignore:no documents are held out")
+def test_random_indexing_subtracts_a_file_that_a_moved_one_replaced():
+    retrain(without_held_out())
+    Path("days/2026-11-02.jsonl").replace("days/2026-11-01.jsonl")
+    facts = retrain(without_held_out())
+    assert file_names(facts, "removed") == file_names(facts, "forgotten") == ["2026-11-02.jsonl"]
+    assert (facts["changed"], facts["partitions"], facts["documents"]) == ([], 1, 0)
+    assert_equal_to_a_new_model(without_held_out())
+
+
 def test_random_indexing_subtracts_moved_files_that_were_changed_or_removed():
     retrain(configuration("random-indexing"))
     # Logs are rotated like this.
@@ -135,10 +187,7 @@ def test_random_indexing_subtracts_moved_files_that_were_changed_or_removed():
     write_day(3, [BOATS + " again"] * 5)
     facts = retrain(configuration("random-indexing"))
     assert file_names(facts, "forgotten") == ["2026-11-02.jsonl", "2026-11-03.jsonl"]
-    found = RandomIndexing.load("models")
-    wanted = RandomIndexing.load(retrain(configuration("random-indexing", url="anew"))["model"])
-    for word in wanted.words_:
-        np.testing.assert_array_equal(found.wv[word], wanted.wv[word])
+    assert_equal_to_a_new_model(configuration("random-indexing"))
 
 
 def test_removed_files_are_reported_by_models_that_cannot_subtract_them():

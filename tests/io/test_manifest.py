@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import time
+from collections import Counter
 from dataclasses import replace
 
 import fsspec
@@ -13,6 +14,8 @@ import pytest
 from corpusmill.io.errors import DataError
 from corpusmill.io.manifest import FileVersion, compare_manifests, describe_files, files_up_to, follow_moves
 from corpusmill.io.readers.source import SourceFile, find_files
+from hypothesis import given
+from hypothesis import strategies as st
 
 DATES = r"(\d{4})-(\d{2})-(\d{2})"
 
@@ -72,6 +75,19 @@ def manifest(**contents):
 def test_moved_files_are_followed_by_their_content(known, found, followed):
     result = follow_moves(manifest(**known), manifest(**found))
     assert {url: (file.digest, file.read_as) for url, file in result.items()} == followed
+
+
+MANIFESTS = st.dictionaries(st.sampled_from("abcde"), st.sampled_from("uvwxyz")).map(lambda files: manifest(**files))
+
+
+@given(known=MANIFESTS, found=MANIFESTS)
+def test_only_contents_that_are_new_are_read_and_only_those_that_are_gone_are_forgotten(known, found):
+    followed = follow_moves(known, found)
+    assert sorted(file.read_as or url for url, file in followed.items()) == sorted(known)
+    changes = compare_manifests(followed, found)
+    before, now = (Counter(file.digest for file in files.values()) for files in (known, found))
+    assert Counter(found[url].digest for url in changes.to_ingest) == now - before
+    assert Counter(followed[url].digest for url in [*changes.changed, *changes.removed]) == before - now
 
 
 def test_a_file_that_moves_twice_keeps_the_url_that_its_documents_have():

@@ -151,7 +151,7 @@ def is_utf8(values: pa.Array) -> bool:
 
 
 def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Array:
-    """Return lists of strings as (D,) large_list<large_string>.
+    """Return the tokens of D documents in one Arrow type, (D,) large_list<large_string>.
 
     Raises DataError for other types, for null tokens, and for null lists unless the options allow them.
     """

@@ -225,7 +225,7 @@ def _select(data: Any, options: ReadOptions) -> Any:
 
 
 def rows_or_documents(data: Iterable[Any]) -> tuple[bool, Iterator[Any]]:
-    """Return whether the items of an iterable are rows, which are dictionaries, and an iterator over all of them."""
+    """Return whether the items are rows, as dictionaries, rather than documents; and an iterator over all items."""
     items = items_of(data)
     first = list(islice(items, 1))
     are_rows = bool(first) and isinstance(first[0], Mapping)

@@ -300,7 +300,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return []
 
     def converged(self, history: list[Metrics]) -> bool:
-        """Return whether to stop, given the metrics of all epochs so far."""
+        """Return whether training has converged and can stop. ``history`` has the metrics of all epochs so far."""
         return False
 
     # --- blocks and ranges of blocks ---

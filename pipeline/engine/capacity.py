@@ -1,4 +1,4 @@
-"""What a worker has."""
+"""The threads and the memory of a worker, by which work is divided and plans are made."""
 
 from dataclasses import dataclass
 

@@ -101,7 +101,7 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
         return self.n_blocks * self.cell_memory(data).total
 
     def prepare(self, row: int, delta: Arrays) -> Arrays:
-        """Return what the cells of a row need, from the row's merged delta; by default the delta itself."""
+        """Return what `train_cell` needs for the cells of a row, given the row's merged delta; by default the delta."""
         return delta
 
     @abstractmethod

@@ -153,7 +153,7 @@ class VersionsHead:
 
 @dataclass(frozen=True)
 class _Owner:
-    """What the process that may write needs."""
+    """The commit files and the lock of the process that may write versions at present."""
 
     head: CommitFile
     created: CommitFile

@@ -201,10 +201,10 @@ def close_pool(name: str, dask_scheduler: Scheduler) -> None:
     _leases(dask_scheduler).end(name)
 
 
-def has_shards(name: str, speeds_have_changed: bool, dask_scheduler: Scheduler) -> bool:
-    """Return whether a pool has shards that no worker has taken. Runs at the scheduler.
+def offer_shards(name: str, speeds_have_changed: bool, dask_scheduler: Scheduler) -> bool:
+    """Offer the shards that no worker has taken to more workers, and return whether there are any.
 
-    If the speeds of the workers have changed, they are measured anew.
+    If the speeds of the workers have changed, they are measured anew. Runs at the scheduler.
     """
     pool = _leases(dask_scheduler).pools.get(name)
     if pool is None or not pool.left:

@@ -17,7 +17,7 @@ from .plugins import (
     SWEEP_PREFIX,
     ShardLease,
     close_pool,
-    has_shards,
+    offer_shards,
     open_divided_pool,
     sweep_on_worker,
     update_on_worker,
@@ -246,6 +246,6 @@ class ClusterSweep:
         running = {address for address, worker in workers_of(self._client).items() if worker["status"] == "running"}
         all_paused = running.isdisjoint(self._running.values())
         helpers = running if all_paused else running - self._used
-        if not helpers or not self._client.run_on_scheduler(has_shards, self._pool, all_paused):
+        if not helpers or not self._client.run_on_scheduler(offer_shards, self._pool, all_paused):
             return []
         return sorted(helpers)

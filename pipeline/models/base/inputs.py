@@ -173,7 +173,7 @@ def read_documents(data: Any, owner: str) -> Iterable[object]:
 
 
 def is_count(value: object) -> bool:
-    """Return whether a value is an integer of 0 or more. True and False are none."""
+    """Return whether a value is an integer of 0 or more. True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 

@@ -214,7 +214,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     # --- evaluation ---
 
     def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordGroup]:
-        """Return the heaviest words of the first components. A matrix has no words."""
+        """Return the heaviest words of the first components; no groups for a matrix, which has no words."""
         if not isinstance(data, Corpus):
             return []
         W = model.joined("W")

@@ -398,7 +398,7 @@ class FactorSolver(FrobeniusFactorization):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiplicativeUpdates(FactorSolver):
-    """The updates of Lee and Seung, for comparison."""
+    """Multiplicative updates (Lee and Seung 2001), to compare the other solvers with."""
 
     def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
         """Multiply each entry by the ratio of R to X·S."""
@@ -407,7 +407,7 @@ class MultiplicativeUpdates(FactorSolver):
 
 @dataclass(frozen=True, kw_only=True)
 class Anls(FactorSolver):
-    """Alternating non-negative least squares by block principal pivoting (Kim and Park), for comparison."""
+    """Alternating non-negative least squares by block principal pivoting (Kim and Park 2011), to compare with."""
 
     def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
         """Solve the least squares problem of each row exactly."""

@@ -58,12 +58,13 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor) -> np
 
 
 def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor, keys: np.ndarray) -> Arrays:
-    """Score documents: a random half of the tokens of each gives its row of H, which predicts the other half.
+    """Score documents by how well a random half of the tokens of each predicts the other half.
 
     ``keys`` (D,) uint64 are the keys of the documents' random draws. Returns the sums ``log_likelihood`` and
     ``tokens``.
 
-    The other half is scored by the products of that row with W, as shares of their sum. A twentieth of the probability
+    The first half gives the document's row of H. The other half is scored by the products of that row with W, as shares
+    of their sum. A twentieth of the probability
     goes to the words' overall frequencies, because a factor may exclude a word, which would make its logarithm minus
     infinity. That mixture is not part of the model. Compare NMF models by this score, but not NMF with LDA.
     """

@@ -146,7 +146,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
 
     @property
     def restarts_(self) -> list[Self]:
-        """All factorisations of the last training, in order; empty if there was only one."""
+        """One fitted model per restart of the last training, in order; empty if there was a single restart."""
         everything = self._all_restarts
         if everything is None:
             return []

@@ -231,7 +231,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     @property
     def wait_bytes(self) -> int:
-        """0: a sum of many chunks is much larger than the delta of one, and would be read for each of them."""
+        """Return 0: deltas wait until they are as large as the sum, which is then read once for all of them."""
         return 0
 
     def is_exact(self, step: int) -> bool:

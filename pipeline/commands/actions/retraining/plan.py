@@ -40,8 +40,16 @@ ABOUT_BAD_LINES = ("on_bad_line", "max_bad_lines")
 class RetrainRequest:
     """The options of one call of ``corpusmill retrain``.
 
-    ``as_of``: use only files dated up to this day. ``fresh``: train from scratch on all files. ``dry_run``: write
-    nothing. ``verify_digests``: read every file to find out whether it has changed.
+    Attributes
+    ----------
+    as_of : date, optional
+        Use only files whose dates are not after this day.
+    fresh : bool, default=False
+        Train from scratch on all files.
+    dry_run : bool, default=False
+        Write nothing.
+    verify_digests : bool, default=False
+        Read every file to find out whether it has changed.
     """
 
     as_of: date | None = None

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Chunk(Protocol):
-    """T tokens of D documents in two orders, as ``io.stores.corpus.Chunk`` stores them.
+    """T tokens of D documents in two orders, as ``io.stores.chunk.Chunk`` has them.
 
     *Document order* is the order of the text. *Word order* cuts the documents into G consecutive groups; inside one
     group, tokens are sorted by word, then by document. A segment is the run of one word in one group; there are S

@@ -31,9 +31,9 @@ class CopyCache:
     """Copies of host arrays on the device.
 
     A copy is dropped when its host array dies. When the copies take more than `COPY_SHARE` of the device's memory, the
-    least recently used copy is dropped. A dropped copy is freed later, by `free_dropped`, because
-    only a thread that uses the device may free its memory. A copy that a kernel still reads stays alive until then:
-    `launch.py` holds the arguments of kernels that may be running.
+    least recently used copy is dropped. Only a thread that uses the device may free its memory, so a dropped copy is
+    freed later, by `free_dropped`. A copy that a kernel still reads lives until the kernel has ended: `launch.py` holds
+    the arguments of kernels that may be running.
     """
 
     def __init__(self) -> None:

@@ -37,6 +37,16 @@ class WordRows(NamedTuple):
     counts: np.ndarray  # (n,) int32
 
 
+class Word(NamedTuple):
+    """The current word."""
+
+    phi: np.ndarray  # (K + 8,) float32, zeros from K on
+    counts: np.ndarray  # (K,) int32: its row of B
+    place: np.ndarray  # (K,) int32: the place of each of its topics in ``topics``, or -1
+    topics: np.ndarray  # (K + 8,) int32: its topics, those without tokens included
+    weights: np.ndarray  # (K + 8,) float32: α_k B_vk / (N_k + Vβ) of these topics, then zeros
+
+
 @kernel
 def padded(n: int) -> int:
     """Return a number of topics (int) rounded up to whole vectors."""
@@ -139,6 +149,82 @@ def move_in_row(
         end += 1
     tokens[at] += ONE
     return end - start
+
+
+# --- the current word ---
+
+
+@kernel
+def new_word(n_topics: int) -> Word:
+    """Return scratch for one word after another; ``n_topics`` (int) is K."""
+    phi = np.zeros(n_topics + LANES, np.float32)
+    counts = np.zeros(n_topics, np.int32)
+    place = np.full(n_topics, -1, np.int32)
+    topics = np.zeros(n_topics + LANES, np.int32)
+    return Word(phi, counts, place, topics, np.zeros(n_topics + LANES, np.float32))
+
+
+@kernel
+def open_word(word: Word, B: WordRows, row: int) -> int:
+    """Read the row (int) of B of a word; return the number of its topics (int)."""
+    # Local names, because each access to an array inside a tuple changes its reference count.
+    counts = word.counts
+    place = word.place
+    topics = word.topics
+    row_topics = B.topics
+    row_counts = B.counts
+    start = B.row_ptr[row]
+    n = B.lengths[row]
+    for j in range(n):
+        k = np.int64(row_topics[start + j])
+        counts[k] = row_counts[start + j]
+        place[k] = j
+        topics[j] = k
+    return n
+
+
+@kernel
+def close_word(word: Word, B: WordRows, row: int, n: int) -> None:
+    """Write the counts of the current word, which had ``n`` (int) topics, to its row of B, and reset the scratch."""
+    counts = word.counts
+    place = word.place
+    topics = word.topics
+    row_topics = B.topics
+    row_counts = B.counts
+    end = B.row_ptr[row]
+    for j in range(n):
+        k = topics[j]
+        if counts[k] > 0:
+            row_topics[end] = k
+            row_counts[end] = counts[k]
+            end += 1
+        counts[k] = 0
+        place[k] = -1
+    B.lengths[row] = end - B.row_ptr[row]
+
+
+@inlined
+def move(counts: np.ndarray, place: np.ndarray, topics: np.ndarray, N: np.ndarray, old: int, new: int, n: int) -> int:
+    """Move one token of the current word from one topic to another; return the number of the word's topics.
+
+    The first arrays are those of `Word`. They are separate arguments, because each access to an array inside a tuple
+    changes its reference count, which takes longer than the rest.
+    """
+    counts[old] -= 1
+    counts[new] += 1
+    N[old] -= 1
+    N[new] += 1
+    return add_topic(place, topics, new, n)
+
+
+@inlined
+def add_topic(place: np.ndarray, topics: np.ndarray, new: int, n: int) -> int:
+    """Add a topic to the n topics of the current word if it is new; return their number. Arrays are as for `move`."""
+    if place[new] < 0:
+        place[new] = n
+        topics[n] = new
+        n += 1
+    return n
 
 
 # --- changes of the model ---

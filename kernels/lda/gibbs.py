@@ -6,13 +6,11 @@ ESCA draws all tokens from the counts of the last epoch. Two tokens that determi
 a word that occurs twice, then exchange their topics instead of agreeing on one. Here, the second follows the first. So
 a corpus of few or short documents needs far fewer epochs.
 
-For at most 64 topics, few_topics.py has another kernel. Here, a token is drawn as in esca.py, by inverting the
-cumulative distribution at one uniform number, in eight lanes. The intervals are in this order:
-
-- If rows of A are nearly dense (`esca.is_dense`): one interval for each of the K topics.
-- Otherwise the distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the
-  entries of the document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all
-  topics. The last part has N of the beginning of the sweep, so that it needs no new prefix sums after each token.
+For at most 64 topics, few_topics.py has another kernel, and for more topics and dense rows of A dense_rows.py. Here, a
+token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight lanes. The
+distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries of the
+document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics. The last
+part has N of the beginning of the sweep, so that it needs no new prefix sums after each token.
 
 Layout: the order of the tokens is that of ESCA, so one dense φ serves all tokens of a word in a group of documents. If
 a draw leaves a token at its topic, which is frequent after the first epochs, no count changes. Rows of A and B have
@@ -47,14 +45,20 @@ from .changing_rows import (
     ONE,
     DocumentRows,
     WordRows,
+    close_word,
     dense_rows,
     growable_documents,
     growable_words,
+    move,
     move_in_row,
+    new_word,
+    open_word,
     padded,
 )
 from .counts import count_documents
-from .esca import AHEAD, EIGHT_TOPICS, is_dense, repeats, search
+from .dense_rows import in_groups
+from .dense_rows import sweep as sweep_dense
+from .esca import AHEAD, repeats, search
 from .model import (
     ModelBlock,
     PriorTerms,
@@ -65,6 +69,12 @@ from .model import (
 )
 from .row_sums import LAST, ZERO, find
 
+#: Mean number of tokens per document from which rows of A may be dense. Below, sparse ones are smaller, mostly faster.
+FEWEST_DENSE_TOKENS = 8
+#: Topics up to which such rows are dense. A further token per document allows one topic more, up to the second number.
+DENSE_TOPICS = 128
+MOST_DENSE_TOPICS = 384
+
 
 class Totals(NamedTuple):
     """N, which changes with every token."""
@@ -72,16 +82,6 @@ class Totals(NamedTuple):
     counts: np.ndarray  # (K,) int64: N
     inverse: np.ndarray  # (K,) float64: 1 / (N_k + Vβ)
     lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ)
-
-
-class Word(NamedTuple):
-    """The current word."""
-
-    phi: np.ndarray  # (K + 8,) float32, zeros from K on
-    counts: np.ndarray  # (K,) int32: its row of B
-    place: np.ndarray  # (K,) int32: the place of each of its topics in ``topics``, or -1
-    topics: np.ndarray  # (K + 8,) int32: its topics, those without tokens included
-    weights: np.ndarray  # (K + 8,) float32: α_k B_vk / (N_k + Vβ) of these topics, then zeros
 
 
 def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uint64) -> np.ndarray:
@@ -95,16 +95,27 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
         counts = few_topics.begin(blocks[0].totals, blocks[0].n_words)
         return few_topics.sweep(chunk, blocks, z, key, counts)
     z = z.copy()
-    model = _joined(blocks)
+    key = np.uint64(key)
+    model = read_only_tuple(_joined(blocks))
     order = token_order(chunk)
+    B = growable_words(order, model)
+    n_topics = len(model.alpha)
+    if has_dense_rows(n_topics, len(z), chunk.n_documents):
+        A = dense_rows(chunk.docs, z, chunk.n_documents, in_groups(n_topics))
+        sweep_dense(order, A, B, model, z, key)
+        return z
     prior = make_prior(model, 1, 1)
     totals = Totals(model.totals.astype(np.int64), prior.inverse.copy(), prior.lowered.copy())
-    block = read_only_tuple(model)
-    A = _changing_rows(chunk, z, len(model.alpha))
-    B = growable_words(order, block)
-    draw = _sweep_dense if isinstance(A, np.ndarray) else _sweep_sparse
-    draw(order, A, B, totals, block, prior, z, np.uint64(key))
+    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+    A = growable_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
+    _sweep(order, A, B, totals, model, prior, z, key)
     return z
+
+
+def has_dense_rows(n_topics: int, n_tokens: int, n_documents: int) -> bool:
+    """Return whether a chunk gets dense rows of A: they take time and memory for every topic."""
+    length = n_tokens / max(n_documents, 1)
+    return length >= FEWEST_DENSE_TOKENS and n_topics <= min(DENSE_TOPICS + length, MOST_DENSE_TOPICS)
 
 
 def _joined(blocks: list[ModelBlock]) -> ModelBlock:
@@ -117,84 +128,6 @@ def _joined(blocks: list[ModelBlock]) -> ModelBlock:
     return blocks[0]._replace(row_ptr=np.r_[0, np.cumsum(lengths)], topics=topics, counts=counts)
 
 
-def _changing_rows(chunk: Chunk, z: np.ndarray, n_topics: int) -> DocumentRows | np.ndarray:
-    """Return rows of A that draws can change: dense ones if the rows are nearly dense."""
-    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
-    if is_dense(rows, n_topics):
-        return dense_rows(chunk.docs, z, chunk.n_documents, padded(n_topics))
-    return growable_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
-
-
-# --- the current word ---
-
-
-@kernel
-def _new_word(n_topics: int) -> Word:
-    """Return scratch for one word after another."""
-    phi = np.zeros(n_topics + LANES, np.float32)
-    counts = np.zeros(n_topics, np.int32)
-    place = np.full(n_topics, -1, np.int32)
-    topics = np.zeros(n_topics + LANES, np.int32)
-    return Word(phi, counts, place, topics, np.zeros(n_topics + LANES, np.float32))
-
-
-@kernel
-def _open_word(word: Word, B: WordRows, row: int) -> int:
-    """Read a row of B; return the number of its topics."""
-    # Local names, because each access to an array inside a tuple changes its reference count.
-    counts = word.counts
-    place = word.place
-    topics = word.topics
-    row_topics = B.topics
-    row_counts = B.counts
-    start = B.row_ptr[row]
-    n = B.lengths[row]
-    for j in range(n):
-        k = np.int64(row_topics[start + j])
-        counts[k] = row_counts[start + j]
-        place[k] = j
-        topics[j] = k
-    return n
-
-
-@kernel
-def _close_word(word: Word, B: WordRows, row: int, n: int) -> None:
-    """Write the counts of the current word, which had ``n`` topics, to its row of B, and reset the scratch."""
-    counts = word.counts
-    place = word.place
-    topics = word.topics
-    row_topics = B.topics
-    row_counts = B.counts
-    end = B.row_ptr[row]
-    for j in range(n):
-        k = topics[j]
-        if counts[k] > 0:
-            row_topics[end] = k
-            row_counts[end] = counts[k]
-            end += 1
-        counts[k] = 0
-        place[k] = -1
-    B.lengths[row] = end - B.row_ptr[row]
-
-
-@inlined
-def _move(counts: np.ndarray, place: np.ndarray, topics: np.ndarray, N: np.ndarray, old: int, new: int, n: int) -> int:
-    """Move one token of the current word from one topic to another; return the number of the word's topics.
-
-    The first arrays are those of `Word`. They are separate arguments, because each access to an array inside a tuple
-    changes its reference count, which takes longer than the rest.
-    """
-    counts[old] -= 1
-    counts[new] += 1
-    N[old] -= 1
-    N[new] += 1
-    if place[new] < 0:
-        place[new] = n
-        topics[n] = new
-        n += 1
-    return n
-
-
 @inlined
 def _invert(N: np.ndarray, inverse: np.ndarray, lowered: np.ndarray, smoothing: float, k: int) -> None:
     """Bring the inverses of one topic up to date, see `Totals`; ``smoothing`` is Vβ."""
@@ -203,98 +136,8 @@ def _invert(N: np.ndarray, inverse: np.ndarray, lowered: np.ndarray, smoothing: 
     lowered[k] = 1.0 / (max(total - 1.0, 0.0) + smoothing)
 
 
-# --- dense rows ---
-
-
 @kernel
-def _sweep_dense(
-    order: TokenOrder,
-    A: np.ndarray,
-    B: WordRows,
-    totals: Totals,
-    model: ModelBlock,
-    prior: PriorTerms,
-    z: np.ndarray,
-    key: np.uint64,
-) -> None:
-    """Draw from the distribution with one interval per topic, over dense rows of A."""
-    # Local names, because each access to an array inside a tuple changes its reference count.
-    docs = order.docs
-    beta = model.beta
-    smoothing = model.n_words * beta
-    K = len(model.alpha)
-    width = padded(K)
-    alpha = np.zeros(width, np.float32)
-    for k in range(K):
-        alpha[k] = model.alpha[k]
-    sums = np.empty(width, np.float32)
-    word = _new_word(K)
-    phi, counts, place, topics, _ = word
-    N, inverse, lowered = totals
-    for s in range(len(order.word_ids)):
-        row = np.int64(order.word_ids[s])
-        n = _open_word(word, B, row)
-        for k in range(K):
-            phi[k] = (counts[k] + beta) * inverse[k]
-        moved = True
-        start, end = order.word_ptr[s], order.word_ptr[s + 1]
-        for i in range(start, end):
-            prefetch(A, np.int64(docs[min(i + AHEAD, len(z) - 1)]) * width)
-            old = np.int64(z[i])
-            head = np.int64(docs[i]) * width
-            # If the token before it has stayed, this one has the same distribution.
-            if moved or not repeats(docs, z, start, i):
-                own = np.float32((counts[old] - 1 + beta) * lowered[old])
-                ends = _dense_products(A, alpha, head, width, old, phi, own, sums)
-            new = np.int64(find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width))
-            # Rounding at the very end of the distribution can point into the padding: the topic stays then.
-            moved = (new != old) & (new < K)
-            if moved:
-                z[i] = new
-                A[head + old] -= ONE
-                A[head + new] += ONE
-                n = _move(counts, place, topics, N, old, new, n)
-                _invert(N, inverse, lowered, smoothing, old)
-                _invert(N, inverse, lowered, smoothing, new)
-                phi[old] = (counts[old] + beta) * inverse[old]
-                phi[new] = (counts[new] + beta) * inverse[new]
-        _close_word(word, B, row, n)
-
-
-@inlined
-def _dense_products(
-    A: np.ndarray,
-    alpha: np.ndarray,
-    head: int,
-    n: int,
-    old: int,
-    phi: np.ndarray,
-    phi_old: np.float32,
-    sums: np.ndarray,
-) -> Lanes:
-    """Sum (A_dk + α_k) φ_k over all topics, with the old topic lowered.
-
-    Writes the running sums of each lane to ``sums``. Returns the prefix sums of the lanes' totals, eight float64.
-    """
-    total = splat(ZERO)
-    k = load(EIGHT_TOPICS, 0)
-    eight = splat(np.uint32(LANES))
-    own = splat(np.uint32(old))
-    phi_own = splat(phi_old)
-    one = splat(ONE)
-    for j in range(0, n, LANES):
-        a = load(A, head + j) + load(alpha, j)
-        total = total + where_equal(k, own, (a - one) * phi_own, a * load(phi, j))
-        store(sums, j, total)
-        k = k + eight
-    return prefix_sums(to_double(total))
-
-
-# --- sparse rows ---
-
-
-@kernel
-def _sweep_sparse(
+def _sweep(
     order: TokenOrder,
     A: DocumentRows,
     B: WordRows,
@@ -312,14 +155,14 @@ def _sweep_sparse(
     smooth = prior.smooth
     beta = model.beta
     K = len(alpha)
-    word = _new_word(K)
+    word = new_word(K)
     phi, counts, place, word_topics, weights = word
     for k in range(K):
         phi[k] = beta * inverse[k]
     sums = np.empty(padded(K), np.float32)
     word_sums = np.empty(K + LANES, np.float32)
     for s in range(len(order.word_ids)):
-        n = _open_word(word, B, order.word_ids[s])
+        n = open_word(word, B, order.word_ids[s])
         mass = 0.0
         for j in range(n):
             mass += _weigh(word_topics[j], j, counts, alpha, beta, inverse, phi, weights)
@@ -347,12 +190,12 @@ def _sweep_sparse(
             if moved:
                 z[i] = new
                 lengths[d] = move_in_row(topics, tokens, head, length, old, new, K)
-                n = _move(counts, place, word_topics, N, old, new, n)
+                n = move(counts, place, word_topics, N, old, new, n)
                 for changed in (old, new):
                     _invert(N, inverse, lowered, model.n_words * beta, changed)
                     mass += _weigh(changed, place[changed], counts, alpha, beta, inverse, phi, weights)
         _clear_weights(word_topics, n, beta, inverse, phi, weights)
-        _close_word(word, B, order.word_ids[s], n)
+        close_word(word, B, order.word_ids[s], n)
 
 
 @inlined

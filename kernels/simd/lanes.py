@@ -221,6 +221,18 @@ def where_equal(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, x: ir.Value, y:
     return builder.select(builder.icmp_unsigned("==", a, b), x, y)
 
 
+@operation(lambda mask, x, y: x)
+def where_bits(builder: ir.IRBuilder, mask: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return x in the lanes where ``mask`` (int32) has all bits, and y where it has none.
+
+    If a vector is loaded, changed by `where_equal` and stored again, LLVM makes a masked store of that. A load from the
+    same place would have to wait until that store is in the cache. It cannot do that here.
+    """
+    kept = builder.and_(builder.bitcast(y, mask.type), builder.not_(mask))
+    taken = builder.and_(builder.bitcast(x, mask.type), mask)
+    return builder.bitcast(builder.or_(kept, taken), x.type)
+
+
 @operation(lambda counts, lanes, x: counts)
 def add_one_where_at_most(builder: ir.IRBuilder, counts: ir.Value, lanes: ir.Value, x: ir.Value) -> ir.Value:
     """Return ``counts`` (uint32), increased by one in each lane where ``lanes`` <= x."""

@@ -37,14 +37,15 @@ TURN_IN = -1
 TURN_OUT = -2
 #: Draw of the first entry of a table that is used, at an index that no other draw has.
 FIRST_ENTRY = -3
-#: Most entries of a table that a cell uses. They are uploaded for each cell.
-#: Cells use different entries of a larger table.
+#: Most entries of a table that a cell uses, since they are uploaded for each cell. Of a larger table, cells use
+#: different entries.
 MOST_ENTRIES = 1 << 15
 #: Stands for the weight of a group without negatives.
 NO_WEIGHT = 1e-9
 
 
-#: Bytes on a device of each pair of a cell: the pair, and a run. Cells vary, so a multiple of the mean is planned.
+#: Bytes on a device of each pair of a cell: the pair, and a run. The number of pairs varies, so a multiple of the mean
+#: is planned.
 PAIR_BYTES = 4 + 8
 PAIRS_RESERVE = 4
 

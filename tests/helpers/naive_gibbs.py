@@ -5,8 +5,12 @@ import numpy as np
 from .naive import lda_lane_order
 
 
-def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, dense):
-    """Draw every token in turn, in word order, while A, B and N follow. Arguments are those of `lda_sweep`."""
+def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, dense, apart=False):
+    """Draw every token in turn, in word order, while A, B and N follow. Arguments are those of `lda_sweep`.
+
+    If ``apart``, what the token before this one adds to the weight of its topic, if it is of the same word, has an
+    interval at the end.
+    """
     A, B, N = (table.astype(float) for table in counts)
     alpha, beta = prior
     mass = len(B) * beta
@@ -27,7 +31,15 @@ def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, 
         a, b, n = A[d] - without, B[v] - without, N - without + mass
         if dense:
             topics = lda_lane_order(list(range(len(alpha))))
-            widths = ((a + alpha) * (b + beta) / n)[topics]
+            weights = (a + alpha) * (b + beta) / n
+            if apart and i > 0 and v == words[i - 1]:
+                last = np.arange(len(alpha)) == z[i - 1]
+                without_last = (a - last * (d == docs[i - 1]) + alpha) * (b - last + beta) / (n - last)
+                topics = [*topics, z[i - 1]]
+                weights = np.append(without_last, (weights - without_last)[z[i - 1]])
+                widths = weights[[*topics[:-1], -1]]
+            else:
+                widths = weights[topics]
         else:
             entries = lda_lane_order(_in_whole_vectors(document_topics[d]))
             own = lda_lane_order(_in_whole_vectors(word_topics[v]))

@@ -210,6 +210,11 @@ def where_equal(a, b, x, y):
     return np.where(a == b, x, y)
 
 
+def where_bits(mask, x, y):
+    """Return x in the lanes where the mask has bits, and y elsewhere."""
+    return np.where(mask != 0, x, y)
+
+
 def add_one_where_at_most(counts, lanes, x):
     """Return counts, plus 1 where lanes <= x."""
     return counts + (lanes <= x).astype(counts.dtype)

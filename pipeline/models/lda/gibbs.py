@@ -55,7 +55,10 @@ class WordOrderGibbs(LdaAlgorithm):
             # Dense rows of A, and two of B for each word, of which one counts the shard's tokens.
             rows = 4 * padded(self.n_topics) * (chunk.documents + 2 * self.n_words)
             return replace(estimate, model=model, scratch=estimate.scratch + rows + self.n_words)
-        documents = 12 * chunk.tokens + 80 * chunk.documents
+        if gibbs.has_dense_rows(self.n_topics, chunk.tokens, chunk.documents):
+            documents = 4 * gibbs.in_groups(self.n_topics) * chunk.documents
+        else:
+            documents = 12 * chunk.tokens + 80 * chunk.documents
         words = 2 * model + 6 * chunk.tokens
         scratch = estimate.scratch + documents + words
         return replace(estimate, model=model, delta=2 * estimate.delta, scratch=scratch)
@@ -78,7 +81,7 @@ class WordOrderGibbs(LdaAlgorithm):
         return SweepResult({"z": z}, both, self._count_documents(chunk, z, address))
 
     def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw each topic given all current topics of the chunk."""
+        """Draw a topic for one token after the other. Each draw sees those before it."""
         return gibbs.sweep(chunk, self.kernel_blocks(model), z, random.key(*address))
 
     def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:

@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import esca, few_topics, gibbs
-from corpusmill.kernels.lda.counts import count_documents
+from corpusmill.kernels.lda import few_topics, gibbs
 from helpers.lda_cases import chi_square, dense_counts, model_of, small_chunk, trained_topics, word_order, zipf_chunk
 from helpers.naive import lda_uniforms, lda_weights
 from helpers.naive_gibbs import lda_gibbs_sweep
@@ -15,41 +14,66 @@ BETA = 0.01
 KEY = random.key(5)
 
 
-def is_dense(chunk, z, n_topics):
-    return esca.is_dense(count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), n_topics)
+def is_dense(chunk, n_topics):
+    return gibbs.has_dense_rows(n_topics, chunk.n_tokens, chunk.n_documents)
 
 
 def reference_sweep(chunk, z, alpha, n_words):
     n_topics = len(alpha)
     counts = dense_counts(chunk, z, n_topics, n_words)
     uniforms = lda_uniforms(KEY, chunk.n_tokens)
-    dense = is_dense(chunk, z, n_topics)
-    if n_topics <= few_topics.MOST_TOPICS:
-        dense = True
+    dense = is_dense(chunk, n_topics)
+    if dense:
         uniforms = np.floor(uniforms * 2**24) / 2**24
     # The kernels hold alpha in single precision.
     prior = alpha.astype(np.float32).astype(float), BETA
-    return lda_gibbs_sweep(*word_order(chunk), z, counts, prior, uniforms, dense)
+    apart = n_topics > few_topics.MOST_TOPICS
+    return lda_gibbs_sweep(*word_order(chunk), z, counts, prior, uniforms, dense, apart)
 
 
-@pytest.mark.parametrize("n_topics", [2, 7, 24, 64, 90, 150, 600])
+@pytest.mark.parametrize("n_topics", [2, 7, 24, 64, 65, 90, 128, 150, 600])
 @pytest.mark.parametrize("group_tokens", [1 << 20, 500])
 def test_topics_are_those_of_the_reference(n_topics, group_tokens):
     n_words = 60
     alpha = np.linspace(0.05, 0.2, n_topics)
     chunk = zipf_chunk(40, 3_000, n_words, group_tokens)
     z = trained_topics(chunk, alpha, n_words, sweeps=2)
-    assert is_dense(chunk, z, n_topics) == (n_topics < 100)
+    assert is_dense(chunk, n_topics) == (n_topics < 200)
     found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
     assert np.count_nonzero(found != z) > 100
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
+
+
+def test_topics_of_long_documents_are_those_of_the_reference():
+    n_words = 60
+    alpha = np.linspace(0.05, 0.2, gibbs.MOST_DENSE_TOPICS)
+    chunk = zipf_chunk(10, 3_000, n_words)
+    z = trained_topics(chunk, alpha, n_words, sweeps=2)
+    assert is_dense(chunk, len(alpha))
+    assert not is_dense(chunk, len(alpha) + 1)
+    found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+    assert np.count_nonzero(found != z) > 100
+    np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
+
+
+@pytest.mark.parametrize("n_topics", [65, 128])
+def test_documents_of_few_tokens_have_sparse_rows(n_topics):
+    n_words, alpha = 60, np.full(n_topics, 0.1)
+    short, longer = zipf_chunk(200, 1_599, n_words), zipf_chunk(200, 1_600, n_words)
+    assert not is_dense(short, n_topics)
+    assert is_dense(longer, n_topics)
+    for chunk in (short, longer):
+        z = trained_topics(chunk, alpha, n_words, sweeps=1)
+        found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+        np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
 
 @pytest.mark.parametrize("n_topics", [6, 90])
 def test_empty_documents_and_documents_of_one_token(n_topics):
     n_words, alpha = 12, np.full(n_topics, 0.1)
     for seed in range(5):
-        chunk = small_chunk(seed)
+        chunk = small_chunk(seed, length=60)
+        assert is_dense(chunk, n_topics)
         z = trained_topics(chunk, alpha, n_words, sweeps=1)
         found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
         np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
@@ -62,7 +86,7 @@ def test_draws_of_the_first_token_follow_the_full_conditional(n_topics, used, n_
     chunk = make_chunk(0, np.array([0, 15, n_tokens]), rng.integers(0, n_words, n_tokens).astype(np.uint32))
     alpha = np.full(n_topics, 2 / n_topics)
     z = rng.integers(0, used, n_tokens).astype(np.uint16)
-    assert is_dense(chunk, z, n_topics) == (n_topics < 100)
+    assert is_dense(chunk, n_topics) == (n_topics < 100)
     docs, words, _ = word_order(chunk)
     A, B, N = dense_counts(chunk, z, n_topics, n_words)
     model = model_of(chunk, z, alpha, n_words)
@@ -108,7 +132,7 @@ def test_counts_of_few_topics_follow_the_tokens_from_chunk_to_chunk():
         np.testing.assert_array_equal(dense.toarray(), (tables[0][1] + tables[1][1])[first:stop])
 
 
-@pytest.mark.parametrize("n_topics", [3, 300])
+@pytest.mark.parametrize("n_topics", [3, 100, 600])
 def test_a_document_longer_than_a_packed_entry_can_count(n_topics):
     n_tokens = 150_000
     chunk = make_chunk(0, np.array([0, n_tokens]), (np.arange(n_tokens) % 2).astype(np.uint32))

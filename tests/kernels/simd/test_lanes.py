@@ -20,6 +20,7 @@ from corpusmill.kernels.simd.lanes import (
     store,
     to_double,
     to_float,
+    where_bits,
     where_equal,
 )
 
@@ -127,6 +128,16 @@ def test_lanes_are_chosen_where_integers_are_equal():
     a, x, y, out = np.arange(LANES, dtype=np.uint32) % 3, floats(), floats(), np.zeros(LANES, np.float32)
     apply(a, x, y, out)
     np.testing.assert_array_equal(out, np.where(a == 2, x, y))
+
+
+def test_lanes_are_chosen_where_a_mask_has_bits():
+    @compiled
+    def apply(mask, x, y, out):
+        store(out, 0, where_bits(load(mask, 0), load(x, 0), load(y, 0)))
+
+    mask, x, y, out = -np.eye(LANES, dtype=np.int32)[5], floats(), floats(), np.zeros(LANES, np.float32)
+    apply(mask, x, y, out)
+    np.testing.assert_array_equal(out, np.where(mask, x, y))
 
 
 def test_inclusive_and_exclusive_prefix_sums():

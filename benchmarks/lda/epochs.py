@@ -9,12 +9,8 @@ from corpusmill import LDA
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 
-from benchmarks.common import Clock, print_row
+from benchmarks.common import print_row
 from benchmarks.lda.data import read, zipf_counts
-from benchmarks.lda.systems import Corpusmill, Warp
-
-#: The kernels of each sampler.
-SYSTEMS = {"esca": Corpusmill, "warp": Warp}
 
 
 @click.command()
@@ -25,7 +21,10 @@ SYSTEMS = {"esca": Corpusmill, "warp": Warp}
 @click.option("--sampler", type=click.Choice(["esca", "warp"]), default="esca")
 @click.pass_obj
 def epoch(run, n_topics, chunk_tokens, chunks, passes, sampler):
-    """Whole epochs on one and on two workers, against the kernels alone on the same chunks of Wikipedia."""
+    """Whole epochs of Wikipedia without Dask, on one worker and on two, against the kernels of the epochs without Dask.
+
+    The median of the last seven epochs counts.
+    """
     passes = 3 if run.session.quick else passes
     matrix = read(run.session, "wikipedia", chunk_tokens * chunks)
     corpus = corpus_from(matrix, chunk_tokens=chunk_tokens)
@@ -35,21 +34,15 @@ def epoch(run, n_topics, chunk_tokens, chunks, passes, sampler):
         with open_cluster(kind, **options) as client:
             model = LDA(n_topics, 50 / n_topics, max_iter=passes, sampler=sampler)
             fitted = model.fit(corpus, client=client, evaluate_every=10**9)
-        seconds[f"{kind} {workers}"] = median(row["seconds"] for row in fitted.history_[-7:])
-    seconds["kernels"] = seconds_of_kernels(SYSTEMS[sampler], matrix, corpus, n_topics, passes)
+        last = fitted.history_[-7:]
+        seconds[f"{kind} {workers}"] = median(row["seconds"] for row in last)
+        if kind == "synchronous":
+            seconds["kernels"] = median(row["seconds_kernel"] for row in last)
     run.session.figures["epoch"] = seconds
     print_row("", "M tokens/s", "of kernels")
     for name, value in seconds.items():
         print_row(name, corpus.n_tokens / value / 1e6, seconds["kernels"] / value)
     print(f"two workers: {seconds['local 1'] / seconds['local 2']:.2f} times one")
-
-
-def seconds_of_kernels(make: type[Corpusmill], matrix, corpus, n_topics: int, passes: int) -> float:
-    """Return the median seconds of a pass of the kernels over the corpus's own chunks."""
-    system = make(matrix, n_topics, 1)
-    system.chunks = [corpus.read_chunk(c) for c in range(len(corpus.chunks))]
-    system.start()
-    return median([Clock().time(system.run)[0] for _ in range(passes - 1)][-7:])
 
 
 @click.command("larger-than-memory")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Longest value that a message repeats, in characters.
 _LONGEST_VALUE = 80
+#: Share of equal letters from which a known key is suggested. It is above that of n_topics and n_blocks.
+_SIMILAR = 0.7
 
 
 def describe_error(error: ValidationError, merged: Tree, layers: Sequence[Layer]) -> str:
@@ -84,7 +86,7 @@ def _suggest_key(path: list[str], merged: Tree) -> str:
     """Suggest a similar key of the same section, or the same key in another section, or list the known keys."""
     section = _section_at(path[:-1], merged)
     known = sorted(section.model_fields) if section else []
-    near = difflib.get_close_matches(path[-1], known, 1)
+    near = difflib.get_close_matches(path[-1], known, 1, _SIMILAR)
     if near:
         return f"did you mean {near[0]}?"
     for name in Config.model_fields:

@@ -109,7 +109,9 @@ class CorpusConfig(Section):
         "million and at most four million tokens",
     )
     held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.0, description="Share of the documents that is not trained on, but held out for evaluation"
+        0.0,
+        description="Share of the documents that is not trained on, but held out for evaluation. A hash of the key of "
+        "a document decides; see source.key",
     )
 
 

@@ -21,18 +21,20 @@ Block = Any
 
 
 class RowBlocks(ABC):
-    """A matrix of D rows and V columns that is read as blocks of rows."""
+    """A matrix of D rows and V columns that is read as blocks of rows.
 
-    #: Names the matrix in messages, such as "cells.h5ad, X".
-    where: str
-    #: D and V.
-    shape: tuple[int, int]
-    #: (D,) large_string, or None if the rows have no names.
-    row_names: pa.Array | None = None
-    #: V names, or None if the columns have none.
-    column_names: list[str] | None = None
+    ``where`` names the matrix in messages, such as "cells.h5ad, X". ``row_names`` (D,) large_string and
+    ``column_names`` (V) are None if there are none.
+    """
+
     #: Advice for a matrix whose entries are not counts, such as the names of the file's layers.
     advice: str = "pass the matrix of counts"
+
+    def __init__(self, where: str, shape: tuple[int, int], row_names: pa.Array | None, column_names: list[str] | None):
+        self.where = where
+        self.shape = shape
+        self.row_names = row_names
+        self.column_names = column_names
 
     @abstractmethod
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
@@ -59,14 +61,12 @@ class SelectedColumns(RowBlocks):
     """Some columns of another matrix."""
 
     def __init__(self, source: RowBlocks, columns: np.ndarray):
+        names = source.column_names
+        chosen = None if names is None else [names[column] for column in columns]
+        super().__init__(source.where, (source.shape[0], len(columns)), source.row_names, chosen)
         self.source = source
         self.columns = columns
-        self.where = source.where
-        self.shape = (source.shape[0], len(columns))
-        self.row_names = source.row_names
         self.advice = source.advice
-        if source.column_names is not None:
-            self.column_names = [source.column_names[column] for column in columns]
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield the selected columns of the rows."""

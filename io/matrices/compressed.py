@@ -15,13 +15,10 @@ StoredArray = Any
 
 
 class StoredMatrix(RowBlocks):
-    """Base class of matrices in a file: how messages call the matrix, its shape, and its names."""
+    """Base class of matrices in a file, which must have as many names as rows and columns."""
 
     def __init__(self, where: str, shape: tuple[int, int], row_names: pa.Array | None, column_names: list[str] | None):
-        self.where = where
-        self.shape = shape
-        self.row_names = row_names
-        self.column_names = column_names
+        super().__init__(where, shape, row_names, column_names)
         for name, names, length in (("row", row_names, shape[0]), ("column", column_names, shape[1])):
             if names is not None and len(names) != length:
                 raise DataError(f"{where}: {length:,} {name}s, but {len(names):,} {name} names; write the file again")

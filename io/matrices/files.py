@@ -18,10 +18,7 @@ class MatrixFile(RowBlocks):
         self.url = os.fspath(url)
         self.layer = layer
         with self._open() as matrix:
-            self.where = matrix.where
-            self.shape = matrix.shape
-            self.row_names = matrix.row_names
-            self.column_names = matrix.column_names
+            super().__init__(matrix.where, matrix.shape, matrix.row_names, matrix.column_names)
             self.advice = matrix.advice
 
     def _open(self) -> AbstractContextManager[RowBlocks]:

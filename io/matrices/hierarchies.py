@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
@@ -43,9 +43,9 @@ def open_hdf5(url: str) -> Iterator[Group]:
         raise
 
 
-def _opened(h5py: Any, file: Any, url: str) -> Any:
+def _opened(h5py: Any, file: Any, url: str, mode: str = "r") -> Any:
     try:
-        return h5py.File(file, "r")
+        return h5py.File(file, mode)
     except OSError as error:
         raise DataError(f"{url}: not an HDF5 file, or a damaged one ({error})") from None
 
@@ -63,12 +63,9 @@ def open_zarr(url: str) -> Iterator[Group]:
         raise DataError(f"{url}: no Zarr store") from None
 
 
-@contextmanager
-def open_hierarchy(url: str) -> Iterator[Group]:
+def open_hierarchy(url: str) -> AbstractContextManager[Group]:
     """Open a Zarr store if ``url`` ends in .zarr, else an HDF5 file."""
-    opener = open_zarr if is_zarr(url) else open_hdf5
-    with opener(url) as root:
-        yield root
+    return open_zarr(url) if is_zarr(url) else open_hdf5(url)
 
 
 def is_zarr(url: str) -> bool:
@@ -88,12 +85,8 @@ def open_for_writing(path: str) -> Iterator[Group]:
     with needing("h5py", "corpusmill[h5ad]", path):
         import h5py
 
-    try:
-        file = h5py.File(path, "r+")
-    except OSError as error:
-        raise DataError(f"{path}: not an HDF5 file, or a damaged one ({error})") from None
-    with file:
-        yield file
+    with _opened(h5py, path, path, "r+") as root:
+        yield root
 
 
 def consolidate_zarr(path: str) -> None:

@@ -85,11 +85,17 @@ def row_blocks(
 ) -> RowBlocks:
     """Return a NumPy array, a SciPy matrix, a Dask array or a backed matrix as blocks of rows."""
     names = None if column_names is None else list(column_names)
-    shape = tuple(int(number) for number in np.shape(data)) if not hasattr(data, "shape") else tuple(data.shape)
+    shape = tuple(np.shape(data))
     if len(shape) != 2:
         raise DataError(f"{where}: an array of shape {shape}, where a matrix with one row per document is needed")
     if names is not None and len(names) != shape[1]:
-        raise DataError(f"the matrix has {shape[1]} columns, but the vocabulary has {len(names)} words")
+        raise DataError(
+            f"{where}: has {shape[1]:,} columns, but the vocabulary has {len(names):,} words; give one for each column"
+        )
+    if row_names is not None and len(row_names) != shape[0]:
+        raise DataError(
+            f"{where}: has {shape[0]:,} rows, but {len(row_names):,} names of rows are given; give one for each row"
+        )
     if isinstance(data, RowBlocks):
         return data if names is None else _renamed(data, names)
     if is_dask_array(data):
@@ -120,9 +126,6 @@ class RowsInMemory(RowBlocks):
     """A NumPy array or a SciPy matrix. Entries of a sparse matrix that occur twice are added up, as SciPy does."""
 
     def __init__(self, data: Any, column_names: list[str] | None, row_names: pa.Array | None, where: str):
-        self.where = where
-        self.column_names = column_names
-        self.row_names = row_names
         self._rows: Block = data
         if not scipy.sparse.issparse(data):
             self._rows = np.asarray(data)
@@ -132,7 +135,7 @@ class RowsInMemory(RowBlocks):
                 # A copy, because the arrays belong to the caller.
                 self._rows = self._rows.copy()
                 self._rows.sum_duplicates()
-        self.shape = self._rows.shape
+        super().__init__(where, self._rows.shape, row_names, column_names)
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield the rows."""
@@ -149,10 +152,7 @@ class DaskRows(RowBlocks):
     """A Dask array of NumPy or SciPy blocks, which are computed one after another."""
 
     def __init__(self, array: Any, column_names: list[str] | None, row_names: pa.Array | None, where: str):
-        self.where = where
-        self.shape = (int(array.shape[0]), int(array.shape[1]))
-        self.column_names = column_names
-        self.row_names = row_names
+        super().__init__(where, (int(array.shape[0]), int(array.shape[1])), row_names, column_names)
         self._array = array
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:

@@ -27,7 +27,7 @@ def open_tenx(url: str, names: str | None = None, feature_type: str | None = Non
     """
     with open_hdf5(url) as root:
         group = _matrix_group(root, url)
-        # The file says features by cells in columns, which is cells by features in rows.
+        # The file has features by cells, column by column. The same arrays are cells by features, row by row.
         n_features, n_cells = (int(number) for number in group["shape"][:])
         cells = strings(group["barcodes"], f"{url}, barcodes")
         check_unique(cells, f"{url}, barcodes", "every cell needs a name of its own")

@@ -1,6 +1,6 @@
 """Skip bad lines: rows of a file that a reader refuses, while all others are good."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -29,29 +29,20 @@ def parse_good_lines(
     Lines with an error among them are halved until each bad line is alone. ``halve`` returns None for one line, and
     ``describe`` is called with that line and the error.
     """
-    return _join(list(_parse_halves(lines, parse, halve, describe, options)), options)
-
-
-def _parse_halves(
-    lines: Lines,
-    parse: Callable[[Lines], Batch],
-    halve: Callable[[Lines], tuple[Lines, Lines] | None],
-    describe: Callable[[Lines, str], BadLine],
-    options: ReadOptions,
-) -> Iterator[Batch]:
-    try:
-        batch = parse(lines)
-    except DataError as error:
-        problem = str(error)
-    else:
-        yield batch
-        return
-    halves = halve(lines)
-    if halves is None:
-        yield without_documents([describe(lines, problem)], options)
-        return
-    for half in halves:
-        yield from _parse_halves(half, parse, halve, describe, options)
+    batches = []
+    waiting = [lines]
+    while waiting:
+        some = waiting.pop()
+        try:
+            batches.append(parse(some))
+        except DataError as error:
+            halves = halve(some)
+            if halves is None:
+                batches.append(without_documents([describe(some, str(error))], options))
+            else:
+                # The first half is parsed first.
+                waiting += reversed(halves)
+    return _join(batches, options)
 
 
 def without_documents(bad: Sequence[BadLine], options: ReadOptions) -> Batch:

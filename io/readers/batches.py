@@ -1,4 +1,4 @@
-"""Batches of documents, which readers yield, and the conversion of columns to texts, token lists and counted words."""
+"""Batches of documents, which readers yield, and the conversion of columns to texts and token lists."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError
-from ..matrices.names import first_repetition
-from ..ranges import bounded_ranges
 from .kept import KeptColumns, first_not_utf8
 
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
 BATCH_BYTES = 4 << 20
-#: Most tokens in a batch of counted words.
-BATCH_TOKENS = 1 << 21
-#: Most tokens of one document of counted words. A larger sum of counts is an error of the file, and would take memory.
-MAX_DOCUMENT_TOKENS = 1 << 26
 
 #: Names a row of a batch in an error message, such as "news.csv, row 7".
 RowName = Callable[[int], str]
@@ -84,10 +78,14 @@ class Batch(NamedTuple):
 # --- keys ---
 
 
+def number_keys(first: int, n_rows: int) -> pa.Array:
+    """Return the keys ``first``, ``first + 1`` and so on, for ``n_rows`` rows."""
+    return pa.array(np.arange(first, first + n_rows)).cast(pa.string())
+
+
 def row_keys(file_name: str, first_row: int, n_rows: int) -> pa.Array:
     """Return the keys ``file_name:first_row``, ``file_name:first_row + 1`` and so on, for ``n_rows`` rows."""
-    numbers = pa.array(np.arange(first_row, first_row + n_rows)).cast(pa.string())
-    return pc.binary_join_element_wise(pa.scalar(file_name), numbers, ":")
+    return pc.binary_join_element_wise(pa.scalar(file_name), number_keys(first_row, n_rows), ":")
 
 
 # --- columns of text and of tokens ---
@@ -227,33 +225,3 @@ def replace_surrogates(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode()
-
-
-# --- counted words ---
-
-
-def check_names(words: Sequence[str], where: str) -> pa.Array:
-    """Return the words of the columns as an array; raise DataError if a word occurs twice."""
-    names = pa.array(words, pa.large_string())
-    row = first_repetition(names)
-    if row is not None:
-        raise DataError(f"{where}, line {row + 1}: the word {words[row]!r} occurs a second time; rename or remove it")
-    return names
-
-
-def check_lengths(lengths: np.ndarray, row_name: RowName) -> None:
-    """Raise DataError if the counts of a document add up to more tokens than a document may have."""
-    # Sums that overflow are negative.
-    is_wrong = (lengths < 0) | (lengths > MAX_DOCUMENT_TOKENS)
-    if is_wrong.any():
-        where = row_name(int(is_wrong.argmax()))
-        raise DataError(
-            f"{where}: its counts add up to more than the {MAX_DOCUMENT_TOKENS:,} words that a document may have; "
-            f"correct the counts, or ingest with binarize"
-        )
-
-
-def batch_ranges(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Cut documents of these lengths into runs of about BATCH_TOKENS tokens: yield the first and the end of each."""
-    # Each document counts one token more than it has, so that a run of empty documents is bounded too.
-    return bounded_ranges(np.append(0, np.cumsum(lengths + 1)), BATCH_TOKENS)

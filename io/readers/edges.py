@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..messages import line_start, listed
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
-from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file
+from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file, read_some
 
 
 class NetworkxGraph(Protocol):
@@ -175,7 +175,7 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
 
 def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions) -> Edges:
     with open_file(file) as stream:
-        content = io.BytesIO(stream.read())
+        content = io.BytesIO(read_some(stream, -1, file))
     names = None
     try:
         if format_name == "matrixmarket":
@@ -319,13 +319,20 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
         except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
     columns = _node_columns(file, table.column_names, options)
-    source, target = (table[name].cast(pa.string()).combine_chunks() for name in columns)
+    source, target = (_cast_column(file, table, name, pa.string()).combine_chunks() for name in columns)
     if source.null_count or target.null_count:
         raise DataError(f"{file.url}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
     weight = None
     if options.weight in table.column_names and options.weighted is not False:
-        weight = table[options.weight].cast(pa.float64()).to_numpy()
+        weight = _cast_column(file, table, options.weight, pa.float64()).to_numpy()
     yield _Pairs(source, target, weight)
+
+
+def _cast_column(file: SourceFile, table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return table[name].cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"{file.url}: column {name!r} cannot be read as {kind} ({error}); convert it") from None
 
 
 def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) -> tuple[str, str]:

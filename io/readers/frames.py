@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..errors import DataError
 from ..matrices.memory import is_dask_array
 from ..messages import listed
-from .batches import Batch, ReadOptions, RowName, column_at, column_batch, wanted_columns
+from .batches import Batch, ReadOptions, RowName, column_at, column_batch, number_keys, wanted_columns
 from .fields import field_names, values_at
 from .kept import KeptColumn, is_missing, kept_column, values_column
 from .reader import InMemoryReader
@@ -85,7 +85,7 @@ class TableReader(InMemoryReader):
             if self.options.key:
                 keys = rows.column(self.options.key, row_name)
             else:
-                keys = _numbers(first, len(values))
+                keys = number_keys(first, len(values))
             kept = None
             if self.options.keep:
                 kept = {name: rows.kept(name, row_name) for name in self.options.keep}
@@ -99,10 +99,6 @@ class TableReader(InMemoryReader):
 
 def _row_name(first: int) -> RowName:
     return lambda row: f"table, row {first + row}"
-
-
-def _numbers(first: int, n_rows: int) -> pa.Array:
-    return pa.array([str(row) for row in range(first, first + n_rows)], pa.string())
 
 
 class TablePart(Protocol):

@@ -1,7 +1,5 @@
 """Reader of LDA-C files, the format of the data sets of Blei's programs."""
 
-import pyarrow as pa
-
 from ..errors import DataError
 from ..messages import line_start
 from .svmlight import SVMLightReader
@@ -14,12 +12,11 @@ class LDACReader(SVMLightReader):
     _first_field = "N"
     _first_column = 0
 
-    def _parse_line(self, fields: list[bytes], text: bytes, where: str, names: pa.Array | None) -> dict[int, int]:
-        found = super()._parse_line(fields, text, where, names)
+    def _check_number(self, found: dict[int, int], n_pairs: int, text: bytes, where: str) -> None:
         promised = text.split()[0]
         if promised != str(len(found)).encode():
             raise DataError(
                 f"{where}: the line has {len(found)} different words, but begins with {line_start(promised)!r}; an "
                 f"LDA-C line begins with the number of its word:count pairs"
             )
-        return found
+        super()._check_number(found, n_pairs, text, where)

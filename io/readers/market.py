@@ -74,8 +74,16 @@ def _file_in(folder: str, *names: str) -> SourceFile:
 def _table_columns(file: SourceFile) -> list[pa.Array]:
     """Return the columns of a table without a header, separated by tabs: large_string each."""
     rows: list[list[str]] = []
-    for data, _ in line_blocks(file, Partition(file)):
-        rows += [line.decode().split("\t") for line in data.splitlines() if line.strip()]
+    for data, first in line_blocks(file, Partition(file)):
+        for number, line in enumerate(data.splitlines(), first):
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{file.url}, line {number}: invalid UTF-8 at byte {error.start}; convert the file to UTF-8"
+                ) from None
+            if text.strip():
+                rows.append(text.split("\t"))
     if not rows:
         raise DataError(f"{file.url}: the file is empty")
     n_columns = min(len(row) for row in rows)
@@ -88,13 +96,10 @@ class MarketColumns(RowBlocks):
     def __init__(
         self, file: SourceFile, options: ReadOptions, row_names: pa.Array | None, column_names: list[str] | None
     ):
-        self.where = file.url
         self.file = file
         self.header = MatrixMarketReader((file,), options).header(file)
         # The header calls a row a document. Here, a column is one.
-        self.shape = (self.header.n_words, self.header.n_documents)
-        self.row_names = row_names
-        self.column_names = column_names
+        super().__init__(file.url, (self.header.n_words, self.header.n_documents), row_names, column_names)
         self._binarize = options.binarize
         for kind, names, length in (("columns", row_names, self.shape[0]), ("rows", column_names, self.shape[1])):
             if names is not None and len(names) != length:

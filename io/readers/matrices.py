@@ -16,8 +16,8 @@ from ..matrices.blocks import RowBlocks, whole_counts
 from ..matrices.memory import row_blocks
 from ..matrices.names import check_unique
 from ..matrices.tenx import open_tenx
-from .bags import read_names
-from .batches import Bag, Batch, ReadOptions, batch_ranges, check_lengths, row_keys
+from .bags import bag_batches, read_names
+from .batches import Batch, ReadOptions, number_keys, row_keys
 from .reader import InMemoryReader, Reader
 from .source import Partition, SourceFile, open_file
 
@@ -39,7 +39,7 @@ class MatrixFileReader(Reader):
         for file in self.files:
             with self.open(file) as matrix:
                 for first, stop in matrix.ranges(PARTITION_NUMBERS):
-                    yield Partition(file, first, stop, first_row=first)
+                    yield Partition(file, first, stop)
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows of the partition."""
@@ -97,11 +97,13 @@ class NpzReader(MatrixFileReader):
             except Exception as error:  # NumPy and zipfile have several classes of errors
                 reason = textwrap.shorten(str(error), 200)
                 raise DataError(f"{file.url}: not a sparse matrix of SciPy ({reason})") from None
+        where = file.url
         if self.options.transpose:
             matrix = matrix.T
+            where += ", transposed"
         names = read_names(self.options.vocabulary_file)
         column_names = None if names is None else names.to_pylist()
-        yield row_blocks(matrix, column_names, read_names(self.options.keys_file), file.url)
+        yield row_blocks(matrix, column_names, read_names(self.options.keys_file), where)
 
 
 class MatrixReader(InMemoryReader):
@@ -137,20 +139,13 @@ def count_batches(
     """
     names = None if matrix.column_names is None else pa.array(matrix.column_names, pa.large_string())
     first_row, stop_row = rows
-    stop_row = min(stop_row, matrix.shape[0])
     for block in matrix.blocks(first_row, stop_row):
         if not scipy.sparse.issparse(block):
             block = scipy.sparse.csr_matrix(block)
         counts = whole_counts(block, matrix, first_row, options.binarize)
-        tokens_before = np.append(0, np.cumsum(counts))
-        doc_ptr = tokens_before[block.indptr]
-        check_lengths(np.diff(doc_ptr), partial(_row_name, matrix, first_row))
-        for first, stop in batch_ranges(np.diff(doc_ptr)):
-            entries = slice(block.indptr[first], block.indptr[stop])
-            # A document has a word as often as it is counted.
-            columns = np.repeat(block.indices[entries].astype(np.int64), counts[entries])
-            keys = _keys(matrix, first_row + first, stop - first, file_name)
-            yield Batch(keys, Bag(doc_ptr[first : stop + 1] - doc_ptr[first], columns, names))
+        keys = _keys(matrix, first_row, block.shape[0], file_name)
+        row_name = partial(_row_name, matrix, first_row)
+        yield from bag_batches(keys, block.indptr, block.indices.astype(np.int64), counts, names, row_name)
         first_row += block.shape[0]
 
 
@@ -162,5 +157,5 @@ def _keys(matrix: RowBlocks, first: int, n_rows: int, file_name: str | None) -> 
     if matrix.row_names is not None:
         return matrix.row_names.slice(first, n_rows).cast(pa.string())
     if file_name is None:
-        return pa.array(np.arange(first, first + n_rows)).cast(pa.string())
+        return number_keys(first, n_rows)
     return row_keys(file_name, first + 1, n_rows)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataError
-from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, replace_surrogates
+from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, number_keys, replace_surrogates
 from .kept import is_missing
 from .reader import InMemoryReader
 from .source import Partition
@@ -84,8 +84,7 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
             f"be encoded as UTF-8; pass encoding_errors='replace' to replace such characters"
         ) from None
     convert = as_text if are_texts else as_token_lists
-    keys = pa.array([str(row) for row in range(first, first + len(documents))], pa.string())
-    return Batch(keys, convert(values, options, lambda row: f"document {first + row}"))
+    return Batch(number_keys(first, len(documents)), convert(values, options, lambda row: f"document {first + row}"))
 
 
 def _hint_for_bag(document: Any) -> str:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
+from ..errors import DataError
 from .bad_lines import bad_line, halve_block, parse_good_lines
 from .batches import BATCH_BYTES, Batch, ReadOptions
 from .kept import check_kept_names
@@ -85,7 +86,7 @@ class InMemoryReader(Reader):
 
     def partitions(self) -> Iterable[Partition]:
         """Return one partition."""
-        return [Partition(SourceFile(self.what, "", 0, ""), first_row=0)]
+        return [Partition(SourceFile(self.what, "", 0, ""))]
 
     def describe(self) -> list[list[Any]]:
         """Return a fixed text: data in memory has no version that could be compared."""
@@ -149,6 +150,11 @@ def _byte_ranges(file: SourceFile, size: int) -> Iterator[Partition]:
             target = max(0, start - 1)
             while counted < target:
                 block = stream.read(min(BATCH_BYTES, target - counted))
+                if not block:
+                    raise DataError(
+                        f"{file.url}: has {counted:,} bytes, and {file.size:,} when it was listed; wait until no "
+                        f"program changes the file, and run the command again"
+                    )
                 first_line += block.count(b"\n")
                 counted += len(block)
             yield Partition(file, start, start + size, first_line + (start > 0))

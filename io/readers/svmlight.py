@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from ..errors import DataError
 from ..messages import line_start
-from .bags import MAX_COUNT, read_names, whole_number
-from .batches import Bag, Batch, batch_ranges, check_lengths
+from .bags import MAX_COUNT, bag_batches, check_lengths, read_names, whole_number
+from .batches import Batch
 from .reader import Reader, line_partitions
 from .source import Partition, SourceFile, line_blocks
 
@@ -35,7 +35,6 @@ class SVMLightReader(Reader):
         keys: list[str] = []
         columns: list[int] = []
         counts: list[int] = []
-        lengths: list[int] = []
         entry_ptr = [0]
         for line, text in enumerate(data.split(b"\n"), first_line):
             # Without label and comment.
@@ -48,18 +47,13 @@ class SVMLightReader(Reader):
             keys.append(f"{file.name}:{line}")
             columns += sorted(found)
             counts += [found[column] for column in sorted(found)]
-            lengths.append(sum(found.values()))
             entry_ptr.append(len(columns))
         # Words of a vocabulary file are numbered from 0; without one, a column's word is its number in the file.
         shift = self._first_column if names is not None else 0
         all_columns = np.array(columns, np.int64) - shift
         all_counts = np.array(counts, np.int64)
-        doc_ptr = np.append(0, np.cumsum(np.array(lengths, np.int64)))
         all_keys = pa.array(keys, pa.string())
-        for first, stop in batch_ranges(np.diff(doc_ptr)):
-            entries = slice(entry_ptr[first], entry_ptr[stop])
-            tokens = np.repeat(all_columns[entries], all_counts[entries])
-            yield Batch(all_keys[first:stop], Bag(doc_ptr[first : stop + 1] - doc_ptr[first], tokens, names))
+        return bag_batches(all_keys, entry_ptr, all_columns, all_counts, names, lambda row: f"{file.url}, {keys[row]}")
 
     @property
     def _first_column(self) -> int:
@@ -75,6 +69,7 @@ class SVMLightReader(Reader):
             raise DataError(
                 f"{where}: needs '{self._first_field} column:count ...' with whole counts, not {line_start(text)!r}"
             ) from None
+        self._check_number(found, len(pairs), text, where)
         first = self._first_column
         last = None if names is None else first + len(names) - 1
         for column, count in found.items():
@@ -86,3 +81,10 @@ class SVMLightReader(Reader):
         if not self.options.binarize:
             check_lengths(np.array([min(sum(found.values()), MAX_COUNT)]), lambda row: where)
         return found
+
+    def _check_number(self, found: dict[int, int], n_pairs: int, text: bytes, where: str) -> None:
+        """Raise DataError unless the pairs of a line have different columns."""
+        if len(found) < n_pairs:
+            raise DataError(
+                f"{where}: only {len(found)} of {n_pairs} columns are different; add up the counts of a column"
+            )

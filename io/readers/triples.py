@@ -11,8 +11,8 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start
-from .bags import read_names, whole_number
-from .batches import Bag, Batch, batch_ranges, check_lengths, row_keys
+from .bags import bag_batches, read_names, whole_number
+from .batches import Batch, row_keys
 from .reader import Reader
 from .source import Partition, SourceFile, line_blocks
 
@@ -172,16 +172,12 @@ class _Collector:
         documents, words, counts = triples
         n_documents = last_document - self.n_yielded
         self._check_number(n_documents, len(documents))
-        rows = documents - 1 - self.n_yielded
-        lengths = np.zeros(n_documents, np.int64)
-        np.add.at(lengths, rows, counts)
-        check_lengths(lengths, lambda row: f"{self.file.url}, document {self.n_yielded + 1 + row}")
-        entry_ptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n_documents)))
-        for first, stop in batch_ranges(lengths):
-            entries = slice(entry_ptr[first], entry_ptr[stop])
-            doc_ptr = np.append(0, np.cumsum(lengths[first:stop]))
-            keys = row_keys(self.file.name, self.n_yielded + 1 + first, stop - first)
-            yield Batch(keys, Bag(doc_ptr, np.repeat(words[entries] - 1, counts[entries]), self.names))
+        first = self.n_yielded + 1
+        entry_ptr = np.append(0, np.cumsum(np.bincount(documents - first, minlength=n_documents)))
+        keys = row_keys(self.file.name, first, n_documents)
+        yield from bag_batches(
+            keys, entry_ptr, words - 1, counts, self.names, lambda row: f"{self.file.url}, document {first + row}"
+        )
         self.n_yielded = last_document
 
     def _check_number(self, n_documents: int, n_entries: int) -> None:

@@ -209,16 +209,55 @@ class Corpus:
         return [name for name in self.read_rows(0, 0).column_names if name not in DOCUMENT_COLUMNS]
 
     def read_rows(self, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the documents ``first`` to ``stop - 1`` of the table of documents, without reading the rest of it.
+        """Read some rows of the table `documents`, without reading the rest of it.
 
-        ``columns`` are some of the columns of `documents`; by default, all.
+        Parameters
+        ----------
+        first, stop : int
+            The first row, and the row after the last one.
+        columns : sequence of str, optional
+            Some of the columns of `documents`. By default all.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per document.
+
+        Examples
+        --------
+        >>> from corpusmill import ingest
+        >>> corpus = ingest([["one", "fish"], ["two", "fish"]], "fish-corpus")
+        >>> corpus.read_rows(0, 2, ["key"])["key"].to_pylist()
+        ['0', '1']
         """
         return self.content.read_parquet_rows(f"documents-{self.part}.parquet", first, stop, columns)
 
     def read_chunk(self, index: int, without: Sequence[str] = ()) -> Chunk:
-        """Read chunk ``index`` of this part and verify its checksums.
+        """Read a chunk of this part, and verify its checksums.
 
-        The arrays named in ``without`` are not read. They are empty in the result.
+        Parameters
+        ----------
+        index : int
+            Number of the chunk, from 0.
+        without : sequence of str, default=()
+            Arrays of `Chunk` that are not read. They are empty in the result.
+
+        Returns
+        -------
+        Chunk
+            The documents, in both orders.
+
+        Raises
+        ------
+        DataError
+            If the chunk is missing or damaged, or if another ingest has replaced the corpus.
+
+        Examples
+        --------
+        >>> from corpusmill import ingest
+        >>> corpus = ingest([["one", "fish"], ["two", "fish"]], "fish-corpus")
+        >>> corpus.read_chunk(0).n_tokens
+        4
         """
         stored_names = {name: name for name in Chunk._fields if name not in ("number", *without)}
         if "word_to_doc_order" in stored_names:
@@ -241,13 +280,56 @@ class Corpus:
             ) from None
 
     def read_document_order(self, index: int) -> Chunk:
-        """Read chunk ``index`` in document order only. The arrays of its word order are empty."""
+        """Read a chunk in document order only.
+
+        Parameters
+        ----------
+        index : int
+            Number of the chunk, from 0.
+
+        Returns
+        -------
+        Chunk
+            The documents. The arrays of the word order are empty.
+
+        Raises
+        ------
+        DataError
+            As `read_chunk`.
+
+        Examples
+        --------
+        >>> from corpusmill import ingest
+        >>> corpus = ingest([["one", "fish"], ["two", "fish"]], "fish-corpus")
+        >>> corpus.read_document_order(0).doc_ptr
+        array([0, 2, 4])
+        """
         return self.read_chunk(index, WORD_ORDER)
 
     def read_documents(self, index: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read the documents ``first`` to ``stop - 1`` of chunk ``index``, without reading the rest of it.
+        """Read some documents of a chunk, without reading the rest of it. Checksums are not verified.
 
-        Returns ``doc_ptr`` (n + 1,) int64, which begins with 0, and ``words`` (T,) uint32. Checksums are not verified.
+        Parameters
+        ----------
+        index : int
+            Number of the chunk, from 0.
+        first, stop : int
+            The first document of the chunk to read, and the one after the last.
+
+        Returns
+        -------
+        doc_ptr : numpy.ndarray
+            (n + 1,) int64. Document d has the tokens ``doc_ptr[d]`` to ``doc_ptr[d + 1] - 1``; the first is 0.
+        words : numpy.ndarray
+            (T,) uint32: the ids of the words.
+
+        Examples
+        --------
+        >>> from corpusmill import ingest
+        >>> corpus = ingest([["one", "fish"], ["two", "fish"]], "fish-corpus")
+        >>> doc_ptr, words = corpus.read_documents(0, 1, 2)
+        >>> corpus.vocabulary["word"].take(words).to_pylist()
+        ['two', 'fish']
         """
         name = self._chunk_name(index)
         doc_ptr = self.content.read_array_rows(name, "doc_ptr", first, stop + 1)

@@ -155,11 +155,57 @@ class Graph:
         return self.store.read_parquet("nodes.parquet")["node"].combine_chunks()
 
     def read_chunk(self, index: int) -> GraphChunk:
-        """Read chunk ``index`` and verify its checksums."""
+        """Read a chunk, and verify its checksums.
+
+        Parameters
+        ----------
+        index : int
+            Number of the chunk, from 0.
+
+        Returns
+        -------
+        GraphChunk
+            Consecutive nodes with their edges.
+
+        Raises
+        ------
+        DataError
+            If the chunk is missing or damaged.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from corpusmill.pipeline.ingest.graph import ingest_graph
+        >>> _ = Path("edges.txt").write_text("ann bob\\nbob cat\\n")
+        >>> graph = ingest_graph("edges.txt", "friends")
+        >>> graph.read_chunk(0).neighbours.tolist()
+        [1, 0, 2, 1]
+        """
         return GraphChunk(self.chunks[index].first_node, **self.store.read_arrays(f"{index:06d}"))
 
     def adjacency(self) -> Arrays:
-        """Read all chunks as one: row_ptr (V + 1,) int64, neighbours (E,) uint32, weights (E,) float32 or empty."""
+        """Read all chunks as one.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            "row_ptr" (V + 1,) int64, "neighbours" (E,) uint32, and "weights" (E,) float32, which is empty without
+            weights. Node v has the neighbours ``row_ptr[v]`` to ``row_ptr[v + 1] - 1``.
+
+        Raises
+        ------
+        DataError
+            If a chunk is missing or damaged.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from corpusmill.pipeline.ingest.graph import ingest_graph
+        >>> _ = Path("edges.txt").write_text("ann bob\\nbob cat\\n")
+        >>> graph = ingest_graph("edges.txt", "friends")
+        >>> graph.adjacency()["row_ptr"].tolist()
+        [0, 1, 3, 4]
+        """
         row_ptr = np.zeros(self.n_nodes + 1, np.int64)
         neighbours = np.empty(self.n_edges, np.uint32)
         weights = np.empty(self.n_edges if self.is_weighted else 0, np.float32)

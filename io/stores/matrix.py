@@ -212,7 +212,30 @@ class Matrix:
         return ""
 
     def read_chunk(self, index: int) -> SparseMatrixChunk | DenseMatrixChunk:
-        """Read chunk ``index`` and verify its checksums."""
+        """Read a chunk, and verify its checksums.
+
+        Parameters
+        ----------
+        index : int
+            Number of the chunk, from 0.
+
+        Returns
+        -------
+        SparseMatrixChunk or DenseMatrixChunk
+            Consecutive rows.
+
+        Raises
+        ------
+        DataError
+            If the chunk is missing or damaged.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from corpusmill import write_matrix
+        >>> write_matrix("ones", np.ones((2, 3))).read_chunk(0).data.shape
+        (2, 3)
+        """
         arrays = self.store.read_arrays(f"train/{index:06d}")
         return SparseMatrixChunk(index, **arrays) if self.is_sparse else DenseMatrixChunk(index, **arrays)
 

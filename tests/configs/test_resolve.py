@@ -115,6 +115,8 @@ def test_an_error_about_a_misspelt_key_has_file_line_and_a_suggestion(tmp_path):
         (["model.doc_topic_prior=x"], ["choose a number above 0, a list of numbers above 0, or null"]),
         (["report=5"], ["--set report: report: 5 is not allowed; choose a section of keys and values or null"]),
         (["cluster.adapt={maximum: 0}"], ["cluster.adapt.maximum: 0 is not allowed; choose an integer of 1 or more"]),
+        # n_blocks, the most similar key, is not similar enough to be what was meant.
+        (["model={kind: lda, n_topics: 2}"], ["model.n_topics: no such key; model of kind lda has", "n_components"]),
         (["cluster.adapt={maximum: 2, minumum: 1}"], ["cluster.adapt.minumum: no such key; did you mean minimum?"]),
         (["cluster.kind=address"], ["cluster.address: is needed"]),
     ],

@@ -77,6 +77,14 @@ def test_10x_folders_are_read(tmp_path, version):
     check(write_tenx_folder(tmp_path / "filtered", version))
 
 
+def test_names_in_a_10x_folder_that_are_not_utf8_are_refused(tmp_path):
+    folder = write_tenx_folder(tmp_path / "filtered", 2)
+    with (tmp_path / "filtered" / "genes.tsv").open("ab") as file:
+        file.write(b"\ngene\xe9")
+    with pytest.raises(DataError, match=r"genes\.tsv, line 6: invalid UTF-8 at byte 4; convert the file"):
+        check(folder)
+
+
 def test_names_and_types_of_10x_features(tmp_path):
     path = write_tenx(tmp_path / "x.h5")
     check(path, genes=["alpha", "beta", "alpha-1", "gamma", "delta"], names="name")

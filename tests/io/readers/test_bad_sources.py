@@ -1,5 +1,6 @@
 """Bad input is refused with an error that names the file and the line."""
 
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -11,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from corpusmill.io.errors import DataError
-from corpusmill.io.readers.batches import MAX_DOCUMENT_TOKENS, ReadOptions, check_lengths
+from corpusmill.io.readers.bags import MAX_DOCUMENT_TOKENS, check_lengths
+from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_in_memory
+from corpusmill.io.readers.reader import PARTITION_BYTES, line_partitions
+from corpusmill.io.readers.source import find_files
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 
 
@@ -67,6 +71,7 @@ def test_numbers_and_binary_data_are_not_read_as_text(tmp_path, name, content, m
     [
         ("2 0:1", "line 2: the line has 1 different words, but begins with '2'"),
         ("2 0:1 0:3", "line 2: the line has 1 different words"),
+        ("1 0:1 0:3", "line 2: only 1 of 2 columns are different"),
         ("1 0:x", "line 2: needs 'N column:count ...' with whole counts"),
         ("1 4:1", r"line 2: the column 4 is not 0\.\.3"),
     ],
@@ -108,6 +113,13 @@ def test_truncated_zst(tmp_path, keep):
     path = tmp_path / "x.txt.zst"
     path.write_bytes(zstandard.compress(b"".join(b"%d\n" % n for n in range(10_000)))[:keep])
     refuses(path, r"x\.txt\.zst, after line \d+: the zstd data is cut off")
+
+
+def test_a_file_that_became_shorter_since_it_was_listed(tmp_path):
+    write_lines(tmp_path / "x.txt", ["a line"] * 100)
+    listed = dataclasses.replace(find_files(tmp_path / "x.txt")[0], size=10 * PARTITION_BYTES)
+    with pytest.raises(DataError, match=r"x\.txt: has 700 bytes, and 167,772,160 when it was listed"):
+        list(line_partitions([listed]))
 
 
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz", "docword.x.txt.gz", "x.mtx.gz", "x.svm.gz", "folder/x.gz"])
@@ -327,6 +339,7 @@ def test_bad_matrixmarket(tmp_path, text, match):
         ("1 0:2", r"line 2: the column 0 is not 1"),
         ("1 3:1e400", "line 2: needs 'label column:count"),
         ("1 99999999999999999999:1", "line 2: needs 'label column:count"),
+        ("1 3:1 4:2 3:5", "line 2: only 2 of 3 columns are different"),
     ],
 )
 def test_bad_svmlight(tmp_path, line, match):

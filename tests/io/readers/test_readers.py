@@ -13,7 +13,8 @@ import scipy.io
 import scipy.sparse
 import zstandard
 from corpusmill.io.errors import DataError
-from corpusmill.io.readers.batches import BATCH_TOKENS, ReadOptions
+from corpusmill.io.readers.bags import BATCH_TOKENS
+from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_in_memory, open_source
 from corpusmill.io.readers.reader import line_partitions
 from corpusmill.io.readers.source import Partition, find_files, find_folders, line_blocks
@@ -161,8 +162,8 @@ def test_parquet_of_tokens(tmp_path):
 
 
 def test_parquet_is_cut_at_row_groups(tmp_path):
-    rng = np.random.default_rng(0)
-    text = ["".join(chr(c) for c in row) for row in rng.integers(97, 123, (40_000, 1000))]
+    letters = np.random.default_rng(0).integers(97, 123, (40_000, 1000), np.uint8)
+    text = [row.tobytes().decode() for row in letters]
     pq.write_table(pa.table({"text": text}), tmp_path / "x.parquet", row_group_size=5_000)
     reader = open_source(tmp_path / "x.parquet", ReadOptions())
     parts = list(reader.partitions())

@@ -211,6 +211,9 @@ def test_matrices_that_cannot_be_a_graph_are_refused(tmp_path):
     (tmp_path / "m.npz").write_bytes(b"no matrix")
     with pytest.raises(DataError, match="not a npz file of a sparse matrix"):
         graph_of(str(tmp_path / "m.npz"), tmp_path / "graph")
+    (tmp_path / "m.mtx.gz").write_bytes(gzip.compress(b"%%MatrixMarket matrix coordinate real general\n")[:-8])
+    with pytest.raises(DataError, match=r"m\.mtx\.gz, after line 0: the gzip data is cut off"):
+        graph_of(str(tmp_path / "m.mtx.gz"), tmp_path / "graph")
 
 
 def test_parquet(tmp_path):
@@ -223,6 +226,12 @@ def test_parquet(tmp_path):
         graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph", EdgeOptions(source="src"))
     pq.write_table(pa.table({"a": ["x", None], "b": ["y", "z"]}), tmp_path / "e.parquet")
     with pytest.raises(DataError, match="a or b is null"):
+        graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph")
+    pq.write_table(pa.table({"a": [["x"]], "b": ["y"]}), tmp_path / "e.parquet")
+    with pytest.raises(DataError, match=r"e\.parquet: column 'a' cannot be read as string"):
+        graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph")
+    pq.write_table(pa.table({"a": ["x"], "b": ["y"], "weight": ["two"]}), tmp_path / "e.parquet")
+    with pytest.raises(DataError, match=r"e\.parquet: column 'weight' cannot be read as double"):
         graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph")
 
 

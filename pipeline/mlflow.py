@@ -236,6 +236,18 @@ class MLflowCallback:
 
         This happens by itself when training ends, except for a model of documents in memory, which no longer exist
         then.
+
+        Parameters
+        ----------
+        model : LDA, NMF, Word2Vec, Node2Vec or RandomIndexing
+            The trained model. It belongs to the run of MLflow that was logged last.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA, MLflowCallback
+        >>> callback = MLflowCallback("articles", tracking_uri="sqlite:///mlflow.db")
+        >>> lda = LDA(n_components=2, max_iter=2).fit(["one fish", "two fish"], callbacks=[callback])
+        >>> callback.log_model(lda)
         """
         with tempfile.TemporaryDirectory() as folder:
             model.save(folder)
@@ -259,6 +271,12 @@ class MLflowCallback:
             Folder or URL of the versions.
         facts : mapping
             The result of ``corpusmill retrain``: version, status, model, score and others.
+
+        Examples
+        --------
+        >>> from corpusmill import MLflowCallback
+        >>> facts = {"version": 1, "status": "published", "model": "retrain/model"}
+        >>> MLflowCallback("articles").log_version("retrain", facts)  # doctest: +SKIP
         """
         self._attempt_or_warn(lambda: self._log_version(url, facts))
 

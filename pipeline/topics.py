@@ -23,6 +23,16 @@ class Topic(TypedDict):
     words: list[TopicWord]
 
 
+def words_of(topic: Topic) -> list[str]:
+    """Return the words of a topic, heaviest first."""
+    return [entry["word"] for entry in topic["words"]]
+
+
+def weight_of(entry: TopicWord) -> float:
+    """Return the probability or the weight of a word."""
+    return entry.get("probability", entry.get("weight", 0.0))
+
+
 class WordGroup(NamedTuple):
     """Words that belong together, as a person reads them: those of a topic, or the nearest ones to a word."""
 

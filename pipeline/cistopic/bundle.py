@@ -11,7 +11,7 @@ With P for ``{prefix}.{K}_topics``, C cells, R regions and K topics::
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,9 +91,9 @@ class Bundle:
         self.parameters.unlink(missing_ok=True)
         for derived in (self.statistics, self.cells_anndata, self.regions_anndata):
             derived.unlink(missing_ok=True)
-        _write_lists(self.cells, "cell_topic_probabilities", _cell_shares(run, corpus, self.settings.n_topics), 0)
+        _write_lists(self.cells, "cell_topic_probabilities", _cell_shares(run, corpus, self.settings.n_topics))
         counts = region_counts(model, corpus)
-        _write_lists(self.regions, "region_topic_counts", iter(counts), counts.shape[1])
+        _write_lists(self.regions, "region_topic_counts", (counts[k : k + 1] for k in range(len(counts))))
         with replacing(self.parameters) as path:
             parameters = self._parameters(model, corpus, seconds, n_threads)
             path.write_text(json.dumps(parameters, indent=1) + "\n")
@@ -223,16 +223,14 @@ def _cell_groups(path: Path, corpus: Corpus) -> Iterator[CellGroup]:
 # --- files ---
 
 
-def _write_lists(path: Path, name: str, rows: Iterator[np.ndarray], width: int) -> None:
-    """Write a Parquet file with one column of lists. ``rows`` are blocks of lists, or lists of length ``width``."""
+def _write_lists(path: Path, name: str, blocks: Iterable[np.ndarray]) -> None:
+    """Write a Parquet file with one column of lists, given in blocks (rows, length)."""
     writer = None
     with replacing(path) as temporary:
         try:
-            for block in rows:
-                lists = block.reshape(-1, width) if width else block
-                flat = pa.array(np.ascontiguousarray(lists).reshape(-1))
-                column = pa.FixedSizeListArray.from_arrays(flat, lists.shape[1])
-                table = pa.table({name: column})
+            for block in blocks:
+                flat = pa.array(np.ascontiguousarray(block).reshape(-1))
+                table = pa.table({name: pa.FixedSizeListArray.from_arrays(flat, block.shape[1])})
                 if writer is None:
                     writer = pq.ParquetWriter(temporary, table.schema, compression="zstd")
                 writer.write_table(table)

@@ -197,6 +197,19 @@ def compare(bundles: Sequence[Bundle], corpus: Corpus) -> Comparison:
     return {"n_topics": numbers, "statistics": raw, "scaled": scaled(grid), "best": best_number(numbers, grid)}
 
 
+def prepare_plot(path: str) -> None:
+    """Make the folder of a plot. Raises DataError if `plot` cannot draw such a file, ImportError without matplotlib."""
+    with needing("matplotlib", "corpusmill[plot]", "--plot"):
+        from matplotlib.figure import Figure
+
+    file = Path(path)
+    endings = Figure().canvas.get_supported_filetypes()
+    # Without an ending, matplotlib writes a PNG.
+    if file.suffix and file.suffix[1:].lower() not in endings:
+        raise DataError(f"{path}: a plot cannot have the ending {file.suffix}; choose one of {', '.join(endings)}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+
+
 def plot(comparison: Comparison, path: str) -> None:
     """Draw the scaled statistics over the number of topics, and the best number as a vertical line."""
     with needing("matplotlib", "corpusmill[plot]", path):

@@ -71,6 +71,12 @@ def cluster(rows: np.ndarray, n_components: int) -> Clusters:
             f"fewer components"
         )
     labels = KMeans(n_clusters=n_components, n_init=STARTS, random_state=SEED).fit(rows).labels_
+    n_clusters = len(np.unique(labels))
+    if n_clusters < n_components:
+        raise DataError(
+            f"the spectra form {n_clusters} clusters, because many are equal, and {n_components} are needed: choose "
+            f"fewer components"
+        )
     medians = np.array([np.median(rows[labels == k], axis=0) for k in range(n_components)])
     sums = medians.sum(axis=1, keepdims=True)
     if (sums == 0).any():

@@ -5,6 +5,7 @@ with ``{name}.``. A file ``*.df.npz`` is a table: data (rows, columns), index (r
 """
 
 import csv
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -87,7 +88,7 @@ class Study:
             return len(arrays["index"])
 
     def check_number(self, n_restarts: int) -> None:
-        """Raise DataError unless ``prepare`` planned this number of restarts."""
+        """Raise DataError if the command ``cnmf prepare`` planned another number of restarts."""
         planned = self.n_planned()
         if planned != n_restarts:
             raise DataError(
@@ -98,7 +99,7 @@ class Study:
     def trained(self) -> dict[int, list[int]]:
         """Return the numbers of the restarts whose spectra exist, for each number of components, ascending."""
         found: dict[int, list[int]] = {}
-        for path in self.folder.glob(f"cnmf_tmp/{self.name}.spectra.k_*.iter_*.df.npz"):
+        for path in self.folder.glob(f"cnmf_tmp/{glob.escape(self.name)}.spectra.k_*.iter_*.df.npz"):
             components, iteration = path.name.removesuffix(".df.npz").split(".k_")[-1].split(".iter_")
             found.setdefault(int(components), []).append(int(iteration))
         return {components: sorted(found[components]) for components in sorted(found)}

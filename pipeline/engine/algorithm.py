@@ -73,7 +73,7 @@ class PreviousModel(Protocol):
 
     @property
     def shared(self) -> Arrays:
-        """The shared arrays."""
+        """The arrays that every task needs whole, such as the totals of LDA's topics."""
 
     @property
     def vocabulary(self) -> pa.Table:
@@ -164,6 +164,35 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Advice that completes the error that a task needs more memory than a worker has.
     setting_names : mapping of str to str
         What users call the fields that have another name here, for the error that a run has other parameters.
+
+    Notes
+    -----
+    In all methods, parameters with the same name have the same meaning:
+
+    - ``data``: the store that the algorithm reads.
+    - ``chunk``: an entry of ``data.chunks`` in `memory`, and what `load_chunk` returns in `sweep` and `score`.
+    - ``index``: number of a chunk.
+    - ``model``: the model of the last commit, read-only.
+    - ``previous``: the saved model that training continues from, or None for a new model.
+    - ``state``: arrays that the last sweep of a chunk returned, by name. None in a chunk's first epoch.
+    - ``block``: number of a block in `begin` and `constant_delta`, and its arrays by name in `apply`.
+    - ``blocks``: numbers of several blocks.
+    - ``range_index``: number of a range of blocks, below ``n_ranges``.
+    - ``delta``: the arrays of one block that all sweeps of a step have changed, merged.
+    - ``deltas``: one delta per block in `sweep` and `finish_shard`, and several deltas of one block in `merge_many`.
+    - ``left``: the earlier one of two deltas of a block.
+    - ``right``: the later one of two deltas of a block.
+    - ``may_overwrite``: whether nobody else needs the deltas.
+    - ``arrays``: a delta or a block.
+    - ``shared``: small arrays that belong to no block.
+    - ``totals``: what `apply` has returned, added up over the blocks.
+    - ``sums``: what the sweeps or scores have returned, added up over the chunks.
+    - ``address``: seed, step and chunk, which decide the random draws.
+    - ``step``: number of the step.
+    - ``history``: metrics of all epochs so far.
+    - ``held_out``: whether the documents are held out.
+    - ``n_shards``: number of shards of a step.
+    - ``threads``: number of tasks that Dask runs at a time on a worker.
 
     Examples
     --------

@@ -61,6 +61,9 @@ SEND_SECONDS = 0.001
 class Executor(ABC):
     """Runs single tasks, and the parts of a step: sweeps, updates of blocks, and the training of a grid."""
 
+    #: Whether tasks run in this process.
+    runs_here: ClassVar[bool] = False
+
     @abstractmethod
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
@@ -132,6 +135,7 @@ class Executor(ABC):
 class Synchronous(Executor):
     """Runs each task immediately in this process, without Dask. The results are the same."""
 
+    runs_here = True
     #: Number of processes that train at the same time on this machine, and divide its memory.
     processes: ClassVar[int] = 1
 

@@ -48,6 +48,16 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
 
     Parameters
     ----------
+    bounds : tuple of int
+        First row of each block, followed by the number of rows.
+    n_ranges : int, default=1
+        Must be 1.
+    max_shards : int or None, default=None
+        As for `Algorithm`.
+    rounds : int, default=1
+        As for `Algorithm`.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        As for `Algorithm`.
     passes : int, default=1
         Number of times that a step trains each cell. `Cell.grid_pass` counts them.
     threads : int, default=1
@@ -57,6 +67,55 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ----------
     row_arrays, column_arrays : tuple of str
         Names of the arrays that a block's cells change, as a row of the grid and as a column.
+
+    Notes
+    -----
+    The parameters of methods are those of `Algorithm`, and these:
+
+    - ``data``: the store that the algorithm reads.
+    - ``row``: number of a row of the grid.
+    - ``delta``: what the sweeps have collected for a row; in `apply` the arrays that its cells have trained.
+    - ``rows``: the ``row_arrays`` of a cell's row, by name.
+    - ``columns``: the ``column_arrays`` of a cell's column, by name.
+    - ``prepared``: what `prepare` has returned for the row.
+    - ``shared``: small arrays that belong to no block.
+    - ``cell``: the place of the cell in the grid and in the order of the step.
+    - ``step``: number of the step.
+    - ``block``: the arrays of a block, by name.
+    - ``n_shards``: number of shards of a step.
+    - ``threads``: number of tasks that Dask runs at a time on a worker.
+
+    Examples
+    --------
+    The following algorithm adds up pairs of rows and columns. Its sweeps are those of any `Algorithm`.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from corpusmill.pipeline.engine.algorithm import MemoryEstimate, SweepResult
+    >>> from corpusmill.pipeline.engine.grid import GridAlgorithm
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Sums(GridAlgorithm):
+    ...     name = "sums"
+    ...     keeps_state = False
+    ...     row_arrays = ("x",)
+    ...     column_arrays = ("y",)
+    ...
+    ...     def memory(self, data, chunk):
+    ...         return MemoryEstimate(data=4 * chunk.tokens)
+    ...
+    ...     def cell_memory(self, data):
+    ...         return MemoryEstimate(model=16 * self.n_rows)
+    ...
+    ...     def begin(self, data, block, previous):
+    ...         return {"x": np.zeros(1), "y": np.ones(1)}
+    ...
+    ...     def sweep(self, model, chunk, state, deltas, address):
+    ...         return SweepResult(None, [{} for block in range(self.n_blocks)], {})
+    ...
+    ...     def train_cell(self, rows, columns, prepared, shared, cell, step):
+    ...         rows["x"] += columns["y"]
+    >>> Sums(bounds=(0, 500, 1000)).n_cells
+    4
     """
 
     row_arrays: ClassVar[tuple[str, ...]]

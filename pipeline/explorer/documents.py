@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +38,9 @@ class DocumentTable:
         self.corpus = corpus
         self._first = [chunk.first_document for chunk in corpus.chunks]
         self._lock = threading.Lock()
-        self._rows: dict[int, dict[str, object]] = {}
-        self._groups: OrderedDict[int, pa.Table] = OrderedDict()
+        self._cached_group = lru_cache(CACHED_GROUPS)(self._read_group)
+        #: Returns the row of one document, by the document's number.
+        self.row = lru_cache(CACHED_ROWS)(self._read_row)
 
     def __len__(self) -> int:
         return self.corpus.n_documents
@@ -58,29 +59,22 @@ class DocumentTable:
         return np.cumsum([0, *rows]).tolist()
 
     def group(self, index: int) -> pa.Table:
-        """Return one row group of the table of documents."""
+        """Return one row group of the table of documents, by its number."""
+        # Answers are computed in several threads. The file has one position, and no group is read twice.
         with self._lock:
-            if index not in self._groups:
-                columns = [name for name in self._file.schema_arrow.names if name not in ("chunk", "row")]
-                self._groups[index] = self._file.read_row_group(index, columns, use_threads=False)
-                if len(self._groups) > CACHED_GROUPS:
-                    self._groups.popitem(last=False)
-            self._groups.move_to_end(index)
-            return self._groups[index]
+            return self._cached_group(index)
+
+    def _read_group(self, index: int) -> pa.Table:
+        columns = [name for name in self._file.schema_arrow.names if name not in ("chunk", "row")]
+        return self._file.read_row_group(index, columns, use_threads=False)
 
     @property
     def n_groups(self) -> int:
         """Number of row groups (of Parquet) that hold the documents."""
         return len(self._group_starts) - 1
 
-    def row(self, number: int) -> dict[str, object]:
-        """Return the row of one document."""
-        if number not in self._rows:
-            if len(self._rows) > CACHED_ROWS:
-                self._rows.clear()
-            index = bisect_right(self._group_starts, number) - 1
-            self._rows[number] = self.group(index).slice(number - self._group_starts[index], 1).to_pylist()[0]
-        return self._rows[number]
+    def _read_row(self, number: int) -> dict[str, object]:
+        return self.rows(number, number + 1).to_pylist()[0]
 
     def rows(self, first: int, stop: int) -> pa.Table:
         """Return some consecutive rows of the table of documents."""

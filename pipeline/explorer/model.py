@@ -26,26 +26,12 @@ class ExploredModel:
     """A saved model, or the last commit of a run that has no saved model yet."""
 
     def __init__(self, url: str):
-        self.given = url
-        self._lock = threading.Lock()
-        self._run: str | None = None
         self.url = url
-        self.meta: JsonObject
-        if has_model(url):
-            self.meta = read_model_meta(url)
-        elif Store(url).exists("run.json"):
-            self._open_run(url)
-        else:
-            # There is no model, and this call raises the error that names the missing file.
-            read_model_meta(url)
-
-    def _open_run(self, url: str) -> None:
-        self._run = url
-        run = RunStore(url).meta
-        self.meta = {
-            "model": config_section(run, "model").get("kind", run["algorithm"]),
-            "about": {"data": run["data"]["url"]},
-        }
+        #: Whether this is a saved model, beside which names can be stored. If there is neither a model nor a run,
+        #: reading the model raises the error that names the missing file.
+        self.is_saved = has_model(url) or not Store(url).exists("run.json")
+        self.meta = read_model_meta(url) if self.is_saved else _meta_of_run(url)
+        self._lock = threading.Lock()
 
     @property
     def kind(self) -> str:
@@ -55,7 +41,7 @@ class ExploredModel:
     @property
     def title(self) -> str:
         """The last parts of the path: "news" of runs/news/model."""
-        parts = self.given.rstrip("/").split("/")
+        parts = self.url.rstrip("/").split("/")
         if parts[-1] == "model" and len(parts) > 1:
             return parts[-2]
         return parts[-1]
@@ -64,11 +50,6 @@ class ExploredModel:
     def data(self) -> str:
         """URL of the data that the model was trained on."""
         return str(self.meta["about"]["data"])
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether this is a saved model, beside which names can be stored."""
-        return self._run is None
 
     @cached_property
     def digest(self) -> str:
@@ -85,9 +66,7 @@ class ExploredModel:
 
     @cached_property
     def _estimator(self) -> TextEstimator:
-        if self._run is not None:
-            return model_of_run(self._run)
-        return load_model(self.url)
+        return load_model(self.url) if self.is_saved else model_of_run(self.url)
 
     @cached_property
     def vocabulary(self) -> pa.Table:
@@ -119,7 +98,7 @@ class ExploredModel:
             return _distributions_of_lda(estimator)
         if isinstance(estimator, NMF):
             return _distributions_of_nmf(estimator)
-        raise DataError(f"{self.given}: {self.kind} models have no topics")
+        raise DataError(f"{self.url}: {self.kind} models have no topics")
 
     # --- names ---
 
@@ -132,7 +111,7 @@ class ExploredModel:
     def name_topic(self, topic: int, name: str) -> dict[int, str]:
         """Store the name of a topic, or remove it if it is empty, and return all names."""
         if not self.is_saved:
-            raise DataError(f"{self.given}: this run is not finished, and names are stored with a finished model")
+            raise DataError(f"{self.url}: this run is not finished, and names are stored with a finished model")
         with self._lock:
             names = self.read_names()
             names.pop(topic, None)
@@ -140,6 +119,15 @@ class ExploredModel:
                 names[topic] = clean_name(name)
             write_names(model_in_use(self.url), str(self.meta["arrays"]), names)
             return names
+
+
+def _meta_of_run(url: str) -> JsonObject:
+    """Return what the description of a saved model would say of a run: the kind of its model, and its data."""
+    run = RunStore(url).meta
+    return {
+        "model": config_section(run, "model").get("kind", run["algorithm"]),
+        "about": {"data": run["data"]["url"]},
+    }
 
 
 def _distributions_of_lda(estimator: LDA) -> Distributions:

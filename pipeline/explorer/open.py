@@ -62,7 +62,7 @@ def _vector_answers(explorer: VectorExplorer) -> JsonObject:
 def _topic_answers(explorer: TopicExplorer) -> JsonObject:
     if explorer.n_topics > FILE_TOPICS:
         raise DataError(
-            f"{explorer.model.given}: {explorer.n_topics:,} topics are too many for one file, which may have "
+            f"{explorer.model.url}: {explorer.n_topics:,} topics are too many for one file, which may have "
             f"{FILE_TOPICS:,}; use `corpusmill explore` without --html"
         )
     if explorer.scan is not None:

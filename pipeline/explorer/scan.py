@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -27,13 +26,13 @@ MAX_GROUPS = 400
 Transform = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Groups(NamedTuple):
-    """Sums of topic shares by the values of one column of metadata."""
+class Group:
+    """The documents with one value in a column of metadata: their number, and sums of their topic shares."""
 
-    names: dict[str, int]
-    sums: list[np.ndarray]  # of each group: (K,)
-    squares: list[np.ndarray]
-    counts: list[int]
+    def __init__(self, n_topics: int):
+        self.sums = np.zeros(n_topics)
+        self.squares = np.zeros(n_topics)
+        self.documents = 0
 
 
 class Scan:
@@ -53,7 +52,8 @@ class Scan:
         self._top = np.empty((0, 4))  # columns: topic, document, share, discounted share; by topic, best first
         self._together = scipy.sparse.csr_matrix((n_topics, n_topics), dtype=np.float32)
         self._occurrences = np.zeros(n_topics)
-        self._groups = {name: Groups({}, [], [], []) for name in table.corpus.kept_columns}
+        #: By column, then by value.
+        self._groups: dict[str, dict[str, Group]] = {name: {} for name in table.corpus.kept_columns}
         self._thread = threading.Thread(target=self._run, name="explorer-scan", daemon=True)
 
     def start(self) -> None:
@@ -128,16 +128,14 @@ class Scan:
             for value, row, length in zip(values, shares, lengths, strict=True):
                 if not value or not length:
                     continue
-                index = groups.names.setdefault(value, len(groups.names))
-                if index >= MAX_GROUPS:
-                    continue
-                if index == len(groups.sums):
-                    groups.sums.append(np.zeros(self.n_topics))
-                    groups.squares.append(np.zeros(self.n_topics))
-                    groups.counts.append(0)
-                groups.sums[index] += row
-                groups.squares[index] += row**2
-                groups.counts[index] += 1
+                if value not in groups:
+                    if len(groups) == MAX_GROUPS:
+                        continue
+                    groups[value] = Group(self.n_topics)
+                group = groups[value]
+                group.sums += row
+                group.squares += row**2
+                group.documents += 1
 
     def _merge(self) -> None:
         """Sort the pending entries into the result and keep the best of each topic."""
@@ -176,13 +174,10 @@ class Scan:
     def groups(self, column: str, topic: int) -> list[dict[str, object]]:
         """Return the mean share of a topic in the documents of each group, with its standard error."""
         with self._lock:
-            groups = self._groups[column]
             found = []
-            for name, index in groups.names.items():
-                if index >= len(groups.counts):
-                    continue
-                n = groups.counts[index]
-                mean = groups.sums[index][topic] / n
-                variance = max(0.0, groups.squares[index][topic] / n - mean**2)
+            for name, group in self._groups[column].items():
+                n = group.documents
+                mean = group.sums[topic] / n
+                variance = max(0.0, group.squares[topic] / n - mean**2)
                 found.append({"name": name, "mean": mean, "error": (variance / max(1, n - 1)) ** 0.5, "documents": n})
         return found

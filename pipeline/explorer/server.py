@@ -11,6 +11,7 @@ import inspect
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -124,7 +125,7 @@ class _PageHandler(_Handler):
 class _AnswerHandler(_Handler):
     async def get(self, name: str) -> None:
         arguments = {key: self.get_query_argument(key) for key in self.request.query_arguments}
-        await self._respond(answer, name, arguments)
+        await self._respond(partial(answer, self.explorer, name, arguments))
 
     async def post(self, name: str) -> None:
         store = getattr(self.explorer, "store_name", None)
@@ -139,13 +140,13 @@ class _AnswerHandler(_Handler):
             raise HTTPError(400) from None
         if not isinstance(text, str):
             raise HTTPError(400)
-        await self._respond(lambda _, topic, text: store(topic, text), topic, text)
+        await self._respond(partial(store, topic, text))
 
-    async def _respond(self, function: Callable[..., JsonObject], *arguments: object) -> None:
+    async def _respond(self, function: Callable[[], JsonObject]) -> None:
         """Compute an answer in a thread, so that a slow one does not delay others."""
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.run_in_executor(None, lambda: function(self.explorer, *arguments))
+            found = await loop.run_in_executor(None, function)
         except DataError as error:
             self.set_status(404)
             found = {"error": str(error)}

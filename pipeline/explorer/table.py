@@ -1,5 +1,6 @@
 """The table of topics that the page needs at once, computed in one pass over a model and then kept in a cache."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -151,13 +152,10 @@ def cached_arrays(name: str, compute: Callable[[], Arrays]) -> Arrays:
     """Return arrays from the cache of this user, or compute and store them. A folder without rights is no error."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     store = Store(f"{base}/corpusmill/explorer")
-    try:
+    with contextlib.suppress(DataError, OSError):
         return store.read_arrays(name)
-    except DataError:
-        arrays = compute()
-    try:
+    arrays = compute()
+    # If they cannot be written, the next call computes them again.
+    with contextlib.suppress(DataError, OSError):
         store.write_arrays(name, arrays)
-    except (DataError, OSError):
-        # The next call computes them again.
-        return arrays
     return arrays

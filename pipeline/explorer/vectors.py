@@ -1,6 +1,7 @@
 """Answers the questions of the page about word vectors, and about the nodes of a graph."""
 
 import threading
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -63,7 +64,7 @@ class VectorExplorer(Explorer):
     def _vectors(self) -> WordVectors:
         estimator = self.model.estimator
         if not isinstance(estimator, HasWordVectors):
-            raise DataError(f"{self.model.given}: {self.model.kind} models have neither topics nor vectors")
+            raise DataError(f"{self.model.url}: {self.model.kind} models have neither topics nor vectors")
         return estimator.wv
 
     @cached_property
@@ -112,7 +113,7 @@ class VectorExplorer(Explorer):
         """The nearest words of a word."""
         vectors = self.vectors
         name = vectors.index_to_key[word]
-        answer: JsonObject = {"id": word, "word": name, "near": self._near([word], [], NEIGHBOURS)}
+        answer: JsonObject = {"id": word, "word": name, "near": self._near([word])}
         if vectors.counts is not None:
             answer["count"] = int(vectors.counts[word])
         if name in self.labels:
@@ -122,7 +123,7 @@ class VectorExplorer(Explorer):
     def answer_analogy(self, a: str, b: str, c: str) -> JsonObject:
         """Words that are to ``c`` what ``b`` is to ``a``."""
         numbers = [self._number(word) for word in (a, b, c)]
-        return {"near": self._near([numbers[1], numbers[2]], [numbers[0]], NEIGHBOURS)}
+        return {"near": self._near(numbers[1:], numbers[:1])}
 
     def answer_search(self, text: str) -> JsonObject:
         """Words that contain a text: the word itself first, then those that begin with it."""
@@ -140,8 +141,8 @@ class VectorExplorer(Explorer):
             raise DataError(f"the word {word[:50]!r} is not in the vocabulary of this model")
         return number
 
-    def _near(self, positive: list[int], negative: list[int], topn: int) -> list[JsonObject]:
-        found = self.vectors.most_similar(list(positive), list(negative), topn=topn)
+    def _near(self, positive: Sequence[int], negative: Sequence[int] = ()) -> list[JsonObject]:
+        found = self.vectors.most_similar(list(positive), list(negative), topn=NEIGHBOURS)
         number_of = self.vectors.key_to_index
         return [
             {"id": number_of[word], "word": word, "similarity": round(float(similarity), 4)}

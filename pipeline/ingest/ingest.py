@@ -18,7 +18,7 @@ import tempfile
 import uuid
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -35,6 +35,7 @@ from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import Store, check_free
+from ...io.text.vocabulary import find_word_ids, translate_words
 from ..engine.events import IngestListener
 from ..engine.executors import Synchronous, executor_for
 from . import tasks
@@ -43,6 +44,7 @@ from .identity import Identity, digest_of, identity_of
 from .job import IngestJob
 from .options import IngestOptions, make_options
 from .steps import Ingest
+from .words import PartitionWords
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -129,21 +131,15 @@ def ingest(
     ['fish', 'one', 'two']
     """
     chosen = make_options(options)
-    names = None
-    if vocabulary is not None and not isinstance(vocabulary, pa.Table):
-        words = _checked_words(vocabulary)
-        if is_matrix(source):
-            names, vocabulary = words, None
-        else:
-            vocabulary = pa.table({"word": words})
+    words, names = _words_or_names(source, vocabulary)
     reader = _open_reader(source, corpus_url, chosen, names)
-    identity = identity_of(reader, chosen, vocabulary, grow)
-    job = _new_job(corpus_url, reader, chosen, identity, vocabulary is not None, grow)
+    identity = identity_of(reader, chosen, words, grow)
+    job = _new_job(corpus_url, reader, chosen, identity, words is not None, grow)
     executor = executor_for(client)
     message = "another process is ingesting into this corpus; wait for it"
     with acquire_lock(job.store, "ingest.lock", message) as check, executor.guarded():
         executor.check_folders([job.corpus])
-        corpus = Ingest(reader, job, identity, executor, progress, vocabulary, check_lock=check).run()
+        corpus = Ingest(reader, job, identity, executor, progress, words, check_lock=check).run()
     for notice in corpus.meta["about"].get("warnings", []):
         warnings.warn(f"{corpus_url}: {notice}", stacklevel=2)
     return corpus
@@ -153,30 +149,53 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     """Make a temporary corpus of data in memory. Its files are deleted together with the returned object.
 
     ``data`` is documents (strings or lists of words), or a sparse or dense matrix of counts with one row per document.
-    ``vocabulary`` is a table as for `ingest`, or a list of the words of the matrix's columns; by default, a column's
-    word is its number. ``options`` are those of `IngestOptions`.
+    ``vocabulary`` and ``options`` are those of `ingest`. By default, the word of a column is its number.
 
     Raises DataError for data that cannot be used, and ValueError for an invalid option.
     """
     chosen = make_options(options)
-    table = None
-    column_names = None
-    if isinstance(vocabulary, pa.Table):
-        table = vocabulary
-    else:
-        column_names = vocabulary
-    reader = open_in_memory(data, chosen, column_names)
-    identity = identity_of(reader, chosen, table)
+    words, names = _words_or_names(data, vocabulary)
+    reader = open_in_memory(data, chosen, names)
+    identity = identity_of(reader, chosen, words)
     folder = tempfile.mkdtemp(prefix="corpusmill-corpus-")
     try:
-        job = _new_job(folder, reader, chosen, identity, has_vocabulary=table is not None, is_temporary=True)
-        corpus = Ingest(reader, job, identity, Synchronous(), vocabulary=table, may_be_empty=True).run()
+        job = _new_job(folder, reader, chosen, identity, has_vocabulary=words is not None, is_temporary=True)
+        corpus = Ingest(reader, job, identity, Synchronous(), vocabulary=words, may_be_empty=True).run()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     corpus.title = "documents in memory"
     weakref.finalize(corpus, shutil.rmtree, folder, ignore_errors=True)
     return corpus
+
+
+def _words_or_names(
+    source: object, vocabulary: pa.Table | Sequence[str] | None
+) -> tuple[pa.Table | None, list[str] | None]:
+    """Return a vocabulary as the table of the words of documents, or as the names of the columns of a matrix."""
+    if vocabulary is None or isinstance(vocabulary, pa.Table):
+        return vocabulary, None
+    words = _checked_words(vocabulary)
+    if is_matrix(source):
+        return None, words
+    return pa.table({"word": words}), None
+
+
+def documents_of(
+    data: InMemory, vocabulary: pa.Table, column_names: Sequence[str] | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield documents in memory, batch by batch, by the ids of their words in a vocabulary.
+
+    A batch is doc_ptr (D + 1,) int64 and words (T,) uint32, as in a chunk of the corpus that `corpus_from` would make.
+    Words outside the vocabulary are left out.
+    """
+    options = make_options({})
+    reader = open_in_memory(data, options, column_names)
+    for partition in reader.partitions():
+        for batch in reader.read(partition):
+            words = PartitionWords(options)
+            doc_ptr, numbers = words.add(batch, np.ones(len(batch.keys), bool))
+            yield translate_words(doc_ptr, numbers, find_word_ids(words.table()["word"], vocabulary))
 
 
 def _checked_words(vocabulary: Sequence[str]) -> list[str]:

@@ -68,7 +68,8 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
         Columns or fields of the source that are stored with the documents, such as the date, the title and the author.
         `Corpus.documents` has them, with types, and so do the files that ``corpusmill transform`` writes.
     held_out : float, default=0.0
-        Share of the documents to set aside for evaluation. A hash of a document's key decides.
+        Share of the documents to set aside for evaluation. A hash of a document's key decides. Without the option
+        ``key``, that is the name of its file and its row, so a file that is renamed has other documents held out.
     chunk_tokens : int, optional
         Maximum number of tokens of a chunk. A longer document gets a chunk of its own. By default, a sixteenth
         of the corpus, but at least 2^19 (524,288) and at most 2^22 (4,194,304) tokens.

@@ -236,7 +236,7 @@ def token_arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gather_chunk(
-    job: IngestJob, part: str, chunk: int, ranges: list[DocumentRange], kinds: Sequence[str] = ()
+    job: IngestJob, part: str, chunk: int, ranges: list[DocumentRange], kinds: Sequence[str]
 ) -> WrittenChunk:
     """Collect the documents of a chunk, sort their tokens by word as well, and write the chunk.
 

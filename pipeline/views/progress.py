@@ -2,7 +2,6 @@
 
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -37,17 +36,15 @@ STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering
 STAGE_SHARES = {"tokens": 0.6, "words": 0.04, "ids": 0.04, "chunks": 0.32}
 
 
-class Display(ABC):
-    """Shows the progress of an ingest and of a run. Both methods are callbacks."""
+class Display:
+    """Shows the progress of an ingest and of a run, by two methods that are callbacks. This one shows nothing."""
 
     #: Address of the live page, shown when training starts; empty if there is none.
     page = ""
 
-    @abstractmethod
     def ingest(self, progress: IngestProgress) -> None:
         """Show the progress of an ingest."""
 
-    @abstractmethod
     def train(self, event: Event) -> None:
         """Show one event of a run."""
 
@@ -56,23 +53,13 @@ class Display(ABC):
 def display(quiet: bool = False) -> Iterator[Display]:
     """Yield a display: bars if stderr is a terminal, else lines; one that shows nothing if ``quiet``."""
     if quiet:
-        yield SilentDisplay()
+        yield Display()
     elif sys.stderr.isatty():
         bars = BarDisplay()
         with bars.bars:
             yield bars
     else:
         yield LineDisplay()
-
-
-class SilentDisplay(Display):
-    """Shows nothing."""
-
-    def ingest(self, progress: IngestProgress) -> None:
-        """Ignore the progress."""
-
-    def train(self, event: Event) -> None:
-        """Ignore the event."""
 
 
 class _IngestTimes:

@@ -24,8 +24,8 @@ from ..topics import WordGroup
 MAX_ROWS = 2000
 #: Number of the last epochs that the remaining time is estimated from.
 _RECENT_EPOCHS = 10
-#: The first epochs of a process are slower: workers compile kernels or load them, and fill their caches. This takes up
-#: to so many seconds.
+#: Number of first epochs of a process that are slower, because workers compile or load kernels and fill their caches,
+#: and the most seconds that this takes.
 _WARM_UP_EPOCHS = 2
 _WARM_UP_SECONDS = 60.0
 _EVENT_TYPES: dict[str, type[Event]] = {event_type.__name__: event_type for event_type in get_args(Event)}
@@ -61,7 +61,8 @@ class RunStatus:
     tokens: int = 0
     #: "waiting" before training, "running", and then the reason why training ended.
     state: str = "waiting"
-    #: The state of each shard in this epoch: "waiting", "done" or "cached".
+    #: The state of each shard in this epoch: "waiting", "done", or "cached" if the worker had some of it in memory.
+    #: The live page and ``watch`` show waiting ones that a worker has begun as "running".
     shards: list[str] = field(default_factory=list)
     #: The latest rows of metrics.jsonl.
     rows: list[dict[str, float]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Docstrings of the public API follow numpydoc, and list every parameter and every fitted attribute."""
+"""Docstrings of the public API follow numpydoc: every parameter, result, example and fitted attribute is there."""
 
 import ast
 import importlib
@@ -7,16 +7,20 @@ import re
 import textwrap
 
 import pytest
+from helpers.source_tree import ROOT
 
 #: What users import, by module.
 PUBLIC = {
     "corpusmill.io.stores.corpus": ["Corpus"],
     "corpusmill.io.stores.graph": ["Graph"],
     "corpusmill.io.stores.matrix": ["Matrix", "write_matrix"],
+    "corpusmill.pipeline.anndata": ["fit"],
     "corpusmill.pipeline.engine.algorithm": ["Algorithm"],
     "corpusmill.pipeline.engine.cluster.open": ["open_cluster"],
+    "corpusmill.pipeline.engine.grid": ["GridAlgorithm"],
     "corpusmill.pipeline.ingest.ingest": ["ingest"],
     "corpusmill.pipeline.ingest.options": ["IngestOptions"],
+    "corpusmill.pipeline.mlflow": ["MLflowCallback"],
     "corpusmill.pipeline.models.base.vectors": ["WordVectors"],
     "corpusmill.pipeline.models.lda.estimator": ["LDA"],
     "corpusmill.pipeline.models.nmf.estimator": ["NMF"],
@@ -27,22 +31,8 @@ PUBLIC = {
     "corpusmill.pipeline.views.progress": ["ProgressLines"],
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}
-#: Methods of estimators that are not there for the engine or for scikit-learn. Not every model has each.
-METHODS = (
-    "fit",
-    "fit_transform",
-    "transform",
-    "transform_to",
-    "query",
-    "search",
-    "match_halves",
-    "score",
-    "document_vectors",
-    "merge",
-    "save",
-    "load",
-    "from_run",
-)
+#: Base classes of models of one's own. Users override their methods, whose parameters the class explains once.
+BASES = {"Algorithm", "GridAlgorithm"}
 #: Parameters that are not passed by the caller.
 IMPLIED = {"self", "cls", "args", "kwargs"}
 
@@ -98,6 +88,17 @@ def fitted_attributes(cls):
     return {name for name in found if re.fullmatch(r"[A-Za-z]\w*[A-Za-z0-9]_", name)}
 
 
+def methods_of(cls):
+    """Return the public methods of a class by name, those of the project's base classes included."""
+    functions = {}
+    for name in dir(cls):
+        found = inspect.getattr_static(cls, name)
+        function = getattr(found, "__func__", found)
+        if inspect.isfunction(function) and function.__module__.startswith("corpusmill.") and not name.startswith("_"):
+            functions[name] = getattr(cls, name)
+    return functions
+
+
 def load(module, name):
     thing = getattr(importlib.import_module(module), name)
     return thing, sections_of(inspect.getdoc(thing) or "")
@@ -125,15 +126,40 @@ def test_every_parameter_has_an_entry_and_no_other(module, name):
     assert not incomplete, 'an entry is "name : type", and below it what the parameter means'
 
 
-@pytest.mark.parametrize("method", METHODS)
 @each_name
-def test_the_parameters_of_methods_have_entries(module, name, method):
-    function = getattr(getattr(importlib.import_module(module), name), method, None)
-    if name in ESTIMATORS and function is not None:
-        sections = sections_of(inspect.getdoc(function))
-        entries = entries_of(sections.get("Parameters", []))
-        assert list(entries) == [p for p in inspect.signature(function).parameters if p not in IMPLIED]
-        assert ("Returns" in sections) is (inspect.signature(function).return_annotation is not None)
+def test_every_method_has_parameters_returns_and_an_example(module, name):
+    thing, _ = load(module, name)
+    if name in BASES or inspect.isfunction(thing):
+        return
+    lacking = {}
+    for method, function in methods_of(thing).items():
+        sections = sections_of(inspect.getdoc(function) or "")
+        signature = inspect.signature(function)
+        expected = [p for p in signature.parameters if p not in IMPLIED]
+        if list(entries_of(sections.get("Parameters", []))) != expected:
+            lacking[method] = f"Parameters: {', '.join(expected)}"
+        elif ("Returns" in sections) is (signature.return_annotation is None):
+            lacking[method] = "Returns, unless it returns None"
+        elif "Examples" not in sections:
+            lacking[method] = "Examples"
+    assert not lacking
+
+
+@pytest.mark.parametrize("name", sorted(BASES))
+def test_base_classes_explain_the_parameters_of_their_methods(name):
+    (module,) = (module for module, names in PUBLIC.items() if name in names)
+    thing, sections = load(module, name)
+    assert all(inspect.getdoc(function) for function in methods_of(thing).values())
+    own = [f for f in methods_of(thing).values() if f.__module__ == module]
+    expected = {p for function in own for p in inspect.signature(function).parameters} - IMPLIED
+    explained = {found[1] for line in sections["Notes"] if (found := re.match(r"- ``(\w+)``: ", line))}
+    assert explained == expected
+
+
+def test_all_names_of_the_reference_are_tested():
+    page = (ROOT / "docs" / "reference" / "api.md").read_text()
+    listed = re.findall(r"^   (?:[\w.]+\.)?(\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted(name for names in PUBLIC.values() for name in names)
 
 
 @each_name

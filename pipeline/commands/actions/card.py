@@ -11,7 +11,9 @@ from ...formatting import capitalize, format_duration, format_number, label
 from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
 from ...models.registry import estimator_class, load_model
+from ...topics import words_of
 from ...views.history import is_engine_metric
+from .models import topics_by_size
 
 #: Words of a topic in the card.
 CARD_WORDS = 10
@@ -85,9 +87,9 @@ def _parameters(meta: JsonObject) -> Iterator[str]:
 
 def _topics(model: TopicModel) -> Iterator[str]:
     yield from ("", "## Topics", "", "| topic | share | words |", "|---|---|---|")
-    for topic in sorted(model.topics(CARD_WORDS), key=lambda topic: -topic["size"]):
+    for topic in topics_by_size(model, CARD_WORDS):
         name = f"{topic['topic']}: {topic['name']}" if topic.get("name") else topic["topic"]
-        words = " ".join(entry["word"] for entry in topic["words"])
+        words = " ".join(words_of(topic))
         yield f"| {_escaped(name)} | {topic['size']:.1%} | {_escaped(words)} |"
 
 

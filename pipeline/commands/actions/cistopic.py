@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ....io.extras import needing
 from ...cistopic.bundle import Settings
-from ...cistopic.grid import Execution, compare, make_corpus, plot, train_grid
+from ...cistopic.grid import Execution, compare, make_corpus, plot, prepare_plot, train_grid
 from ...engine.events import Callback
 from ..results import Facts
 
@@ -51,9 +50,8 @@ def cistopic(
     ``trained`` is called with the number of topics of each model that a process of its own has trained.
     """
     if request.plot:
-        # If the library is missing, say so before the models are trained.
-        with needing("matplotlib", "corpusmill[plot]", "--plot"):
-            import matplotlib.figure  # noqa: F401
+        # Before the models are trained, which takes long.
+        prepare_plot(request.plot)
     skipped: list[int] = []
 
     def note(number: int, was_complete: bool) -> None:
@@ -85,4 +83,5 @@ def cistopic(
         facts |= dict(comparison)
         if request.plot:
             plot(comparison, request.plot)
+            facts["plot"] = request.plot
     return facts

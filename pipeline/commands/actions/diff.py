@@ -13,7 +13,7 @@ from ...models.base.topics import TopicModel
 from ...models.base.vectors import WordVectors
 from ...models.registry import load_model
 from ...models.versions import Versions
-from ...topics import Topic
+from ...topics import Topic, words_of
 from ..results import ModelDiff, NeighbourChange, TopicChange, VersionDiff, VersionScore, WordList
 
 #: More topics than this are not matched: the time grows with the third power of their number.
@@ -134,7 +134,7 @@ def _root_distributions(model: TopicModel) -> np.ndarray:
 
 
 def _topic_change(old: Topic, new: Topic, drift: float) -> TopicChange:
-    old_words, new_words = _words(old), _words(new)
+    old_words, new_words = words_of(old), words_of(new)
     return {
         "topic": new["topic"],
         "was": old["topic"],
@@ -154,14 +154,10 @@ def _new_topic(topic: Topic) -> TopicChange:
         "drift": None,
         "size": topic["size"],
         "size_before": None,
-        "words": _words(topic),
+        "words": words_of(topic),
         "entered": [],
         "left": [],
     }
-
-
-def _words(topic: Topic) -> list[str]:
-    return [entry["word"] for entry in topic["words"]]
 
 
 def _by_drift(change: TopicChange) -> float:

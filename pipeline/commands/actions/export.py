@@ -7,7 +7,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Store
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
-from ...topics import Topic
+from ...topics import Topic, weight_of, words_of
 from ..results import Facts
 from .capabilities import load_topic_model
 from .card import write_card
@@ -46,8 +46,7 @@ def write_tsv(model: TopicModel, out: str) -> list[str]:
     topics = model.topics(TSV_WORDS)
     for topic in topics:
         for rank, entry in enumerate(topic["words"], 1):
-            number = entry.get("probability", entry.get("weight"))
-            lines.append(_row(topic["topic"], rank, entry["word"], f"{number:.6g}"))
+            lines.append(_row(topic["topic"], rank, entry["word"], f"{weight_of(entry):.6g}"))
     _write_lines(out, "top-words.tsv", lines)
     _write_lines(out, "topics.tsv", _topic_lines(topics))
     return ["top-words.tsv", "topics.tsv"]
@@ -62,7 +61,7 @@ def write_mallet(model: LDA, out: str, corpus: Corpus | None = None) -> list[str
     keys = []
     for topic in model.topics(MALLET_WORDS):
         number = topic["topic"]
-        words = " ".join(entry["word"] for entry in topic["words"])
+        words = " ".join(words_of(topic))
         keys.append(_row(number, f"{alpha[number]:.5f}", f"{words} "))  # MALLET ends each line with a space
     _write_lines(out, "topic-keys.txt", keys)
     written = ["topic-keys.txt"]

@@ -1,6 +1,6 @@
 """Describe what is stored at a path or URL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
@@ -51,24 +51,11 @@ def describe_corpus(url: str) -> CorpusResult:
         "hash": corpus.hash,
         "format": corpus.meta["format"],
     }
-    # How the size of a chunk was chosen. Corpora that were not made by ingest do not store that.
-    if about.get("chunk_tokens"):
-        result["chunk_tokens"] = about["chunk_tokens"]
-    if about.get("chunk_tokens_by"):
-        result["chunk_tokens_by"] = about["chunk_tokens_by"]
-    if about.get("bad_lines"):
-        result["bad_lines"] = about["bad_lines"]
-    if about.get("note"):
-        result["note"] = about["note"]
-    if about.get("warnings"):
-        result["warnings"] = about["warnings"]
-    if about.get("version"):
-        result["version"] = about["version"]
+    # Corpora that were not made by ingest do not store these.
+    for name in ("chunk_tokens", "chunk_tokens_by", "bad_lines", "note", "warnings", "version"):
+        if about.get(name):
+            result[name] = about[name]
     return result
-
-
-def _describe_corpus(url: str) -> Facts:
-    return dict(describe_corpus(url))
 
 
 def _describe_matrix(url: str) -> Facts:
@@ -166,8 +153,8 @@ def _describe_versions(url: str) -> Facts:
 
 
 #: The function that describes a store, by the file that identifies the store.
-DESCRIPTIONS: dict[str, Callable[[str], Facts]] = {
-    "corpus.json": _describe_corpus,
+DESCRIPTIONS: dict[str, Callable[[str], Mapping[str, object]]] = {
+    "corpus.json": describe_corpus,
     "run.json": _describe_run,
     "model.json": _describe_model,
     "matrix.json": _describe_matrix,

@@ -31,18 +31,14 @@ PART_NAMES = {"train": "training", "held_out": "held-out"}
 def topics(model_url: str, n_words: int = 10) -> TopicsResult:
     """Return the topics of a saved model, largest first; raise ValueError if it has none."""
     model = load_topic_model(model_url)
-    return TopicsResult(model=model_url, epochs=model.n_iter_, topics=_largest_first(model, n_words))
+    return TopicsResult(model=model_url, epochs=model.n_iter_, topics=topics_by_size(model, n_words))
 
 
-def topics_by_size(estimator: Estimator, n_words: int = 10) -> list[Topic]:
+def topics_by_size(estimator: Estimator | TopicModel, n_words: int = 10) -> list[Topic]:
     """Return the topics of a model in memory, largest first. The list is empty for models without topics."""
     if not isinstance(estimator, TopicModel):
         return []
-    return _largest_first(estimator, n_words)
-
-
-def _largest_first(model: TopicModel, n_words: int) -> list[Topic]:
-    return sorted(model.topics(n_words), key=lambda topic: -topic["size"])
+    return sorted(estimator.topics(n_words), key=lambda topic: -topic["size"])
 
 
 @dataclass(frozen=True)

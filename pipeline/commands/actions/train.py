@@ -1,6 +1,5 @@
 """Train the model of a configuration."""
 
-import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class
 from ...report import write_report
-from ...views.history import LIKELIHOODS, is_engine_metric, last_value
+from ...views.history import LIKELIHOODS, is_engine_metric, last_value, median_speed
 from ..results import RestartResult, TrainingResult
 from .models import topics_by_size
 
@@ -155,13 +154,11 @@ def _describe(estimator: TextEstimator, config: Config, trained_epochs: int) -> 
     timed = RunStore(config.run.url).metrics
     result["training_seconds"] = timed[-1]["training_seconds"]
     # The median ignores the first epoch, which may compile kernels and fill caches.
-    result["tokens_per_second"] = statistics.median_high(row["tokens_per_second"] for row in timed)
-    training_score = last_value(rows, "log_likelihood")
-    if training_score is not None:
-        result["log_likelihood"] = training_score
-    held_out_score = last_value(rows, "held_out_log_likelihood")
-    if held_out_score is not None:
-        result["held_out_log_likelihood"] = held_out_score
+    result["tokens_per_second"] = median_speed(timed)
+    for name in LIKELIHOODS:
+        score = last_value(rows, name)
+        if score is not None:
+            result[name] = score  # type: ignore[literal-required]
     for name, value in rows[-1].items():
         if name not in LIKELIHOODS and not is_engine_metric(name):
             result["measures"][name] = value

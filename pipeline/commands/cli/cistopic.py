@@ -104,7 +104,7 @@ def cistopic(
     config = load_config((), (), {"cluster": cluster})
     with open_session(config, as_json) as session:
         facts = train_models(request, settings, session.client, [session.display.train], _note_model)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json, lambda: show.model_grid(facts))
 
 
 def _note_model(n_topics: int) -> None:

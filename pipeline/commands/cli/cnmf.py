@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 @click.group(short_help="Consensus NMF in the files of the package cNMF.")
 def cnmf() -> None:
-    """Consensus NMF in the files of the package cNMF: its steps after `cnmf prepare`."""
+    """Run the steps of consensus NMF that follow `cnmf prepare`, on the files of the package cNMF."""
 
 
 def _study_options(command: Command) -> Command:
@@ -45,7 +45,7 @@ def _chosen_components(command: Command) -> Command:
 @cnmf.command()
 @click.argument("more", nargs=-1, type=click.IntRange(1), metavar="[K]...")
 @_study_options
-@click.option("-k", "--components", multiple=True, required=True, type=click.IntRange(1), help="As for `cnmf prepare`.")
+@click.option("-k", "--components", multiple=True, type=click.IntRange(1), help="As for `cnmf prepare`.")
 @click.option("-n", "--n-iter", default=100, show_default=True, type=click.IntRange(1), help="As for `cnmf prepare`.")
 @click.option("--seed", type=int, help="As for `cnmf prepare`.")
 @click.option("--worker-index", default=0, show_default=True, type=click.IntRange(0), help="Number of this process.")
@@ -80,6 +80,10 @@ def factorize(
     from ...cnmf.factorize import factorize as train_restarts
     from ...cnmf.study import Study, plan_restarts
 
+    if not components:
+        raise click.UsageError(
+            "give -k, -n and --seed as for `cnmf prepare`: its plan is a file of pickled objects, which may be code"
+        )
     study = Study(output_dir, name)
     planned = plan_restarts([*components, *more], n_iter, seed)
     study.check_number(len(planned))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...formatting import format_bytes, format_duration, format_number, label, pluralize, without_controls
+from ...topics import words_of
 from ...views.history import perplexity
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
@@ -115,7 +116,7 @@ def topics_of_model(found: "TopicsResult") -> None:
 
 
 def _name_and_words(topic: "Topic") -> str:
-    words = " ".join(entry["word"] for entry in topic["words"])
+    words = " ".join(words_of(topic))
     if "name" in topic:
         return click.style(f"{topic['name']}: ", bold=True) + words
     return words
@@ -286,6 +287,19 @@ def facts(found: Mapping[str, object]) -> None:
         _echo(click.style(f"{label(name):<{width}}", bold=True) + _value(name, value))
 
 
+def model_grid(found: Mapping[str, Any]) -> None:
+    """Print facts about a grid of models, and one line of statistics per model if they were measured."""
+    facts({name: value for name, value in found.items() if name not in ("statistics", "scaled", "best")})
+    if "statistics" not in found:
+        return
+    statistics = found["statistics"]
+    _echo("\n topics  " + "".join(f"{name:>18}" for name in statistics))
+    for row, number in enumerate(found["n_topics"]):
+        _echo(f"{number:>7}  " + "".join(f"{values[row]:>18,.4f}" for values in statistics.values()))
+    _echo()
+    facts({"best": found["best"]})
+
+
 def _line(title: str, text: str) -> None:
     _echo(click.style(f"{title:<10}", bold=True) + text)
 
@@ -300,7 +314,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {item}" for key, item in value.items())
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)
+        return ", ".join(_value(name, item) if isinstance(item, float) else str(item) for item in value) or "none"
     if isinstance(value, float):
         return f"{value:,.4f}"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ...formatting import format_duration, format_number, label
 from ...topics import WordGroup
-from ...views.history import model_metrics
+from ...views.history import last_value, metric_points, model_metrics
 from ...views.status import RunStatus, WorkerTotals
 
 #: Seconds between two lines if the output is not a terminal.
@@ -34,7 +34,7 @@ MAX_WORKERS = 16
 #: Rows of metrics over which the time is averaged.
 RECENT_EPOCHS = 60
 
-STATE_STYLES = {"running": "yellow", "stopped": "red"}  # any other state is an end as intended: green
+STATE_STYLES = {"running": "yellow", "stopped": "red", "failed": "red"}  # any other state is an end as intended: green
 #: What a shard in this state looks like.
 SHARD_MARKS = {"waiting": ("□", "dim"), "running": ("◧", "yellow"), "done": ("■", "blue"), "cached": ("■", "green")}
 #: The colour of each cause of time in the metrics.
@@ -82,9 +82,9 @@ def line(status: RunStatus) -> str:
     if status.rows:
         parts.append(f"{format_number(status.rows[-1]['tokens_per_second'])} tokens/s")
     for name, title in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
-        values = [row[name] for row in status.rows if name in row]
-        if values:
-            parts.append(f"{title} {values[-1]:.4f}")
+        score = last_value(status.rows, name)
+        if score is not None:
+            parts.append(f"{title} {score:.4f}")
     if status.eta is not None:
         parts.append(f"about {format_duration(status.eta)} left")
     return ", ".join(parts)
@@ -116,7 +116,7 @@ def draw(status: RunStatus) -> RenderableType:
 
 
 def _groups(groups: Sequence[WordGroup]) -> Table:
-    """Return one line per group of words."""
+    """Return a table with one row per group of words, such as a topic."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -165,7 +165,7 @@ def _curves(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
     titles["tokens_per_second"] = "tokens per second"
     curves: dict[str, list[float]] = {}
     for name, title in titles.items():
-        values = [row[name] for row in rows if math.isfinite(row.get(name, math.nan))]
+        values = [value for _, value in metric_points(rows, name)]
         if values and len(curves) < MAX_CHARTS:
             curves[title] = values
     return curves

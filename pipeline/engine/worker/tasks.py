@@ -158,7 +158,7 @@ class StepModel:
 
     @property
     def shared(self) -> Arrays:
-        """The shared arrays."""
+        """The arrays that every task needs whole."""
         if self._shared is not None:
             return self._shared
         with self._watch.reading():

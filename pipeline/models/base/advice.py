@@ -27,8 +27,8 @@ def warn_of_components(n_components: int, data: TrainingData) -> None:
     fewest = min(data.n_documents, data.n_words)
     if n_components > fewest:
         warn_user(
-            f"n_components is {n_components:,}, but {data.title} has {pluralize(data.n_documents, 'document')} and "
-            f"{pluralize(data.n_words, 'word')}: choose at most {fewest:,}, since more cannot differ",
+            f"{data.title}: {pluralize(data.n_documents, 'document')} and {pluralize(data.n_words, 'word')}, but "
+            f"n_components is {n_components:,}; choose at most {fewest:,}, since more cannot differ",
             TrainingWarning,
         )
 

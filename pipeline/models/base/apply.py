@@ -78,8 +78,7 @@ class Documents(NamedTuple):
 def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[ModelHandle]:
     """Yield the model in a form that tasks can receive."""
     estimator._fitted()
-    runs_here = not executor.capacities()[0].address
-    if runs_here:
+    if executor.runs_here:
         yield estimator
         return
     name = estimator._saved_name()
@@ -228,7 +227,7 @@ def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator
     estimator = open_model(model)
     corpus = Corpus(*data)
     chunk = corpus.read_chunk(index)
-    model_ids = find_word_ids(corpus.vocabulary["word"], estimator._fitted().vocabulary)
+    model_ids = find_word_ids(corpus.vocabulary["word"], estimator._vocabulary())
     doc_ptr, words = translate_words(chunk.doc_ptr, chunk.words, model_ids)
     return estimator, Documents(corpus, chunk, doc_ptr, words)
 

@@ -110,6 +110,8 @@ def _describe_names(expected: list[str], found: list[str]) -> str:
         message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
     if not unexpected and not missing:
         message += "Feature names must be in the same order as they were in fit.\n"
+    if not missing:
+        message += "X[model.feature_names_in_] has them in this order; for AnnData, X[:, model.feature_names_in_]."
     return message
 
 

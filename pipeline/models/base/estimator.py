@@ -93,6 +93,13 @@ class Estimator(Persistent, ABC, Generic[DataT]):
             If the data cannot be trained on, does not fit into memory, or if ``run`` holds another run.
         Locked
             If another process trains the same run.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> LDA(n_components=2, max_iter=20).fit(documents).n_iter_
+        20
         """
         options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard, vocabulary)
         return self._train(X, options, None)
@@ -198,7 +205,52 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         """Continue from the trained model with further data, or train a new model if there is none.
 
         The run keeps a copy of the model that it started from. The same call on the same model therefore continues a
-        run that was interrupted. Parameters, results and errors are those of `fit`.
+        run that was interrupted.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The further data, without what the model was trained on before.
+        y : ignored
+            Present for scikit-learn's pipelines.
+        client : distributed.Client, optional
+            Where to train. By default the current Dask client, or this process if there is none.
+        run : str, optional
+            Folder or URL that keeps every epoch, as for `fit`. By default a temporary folder.
+        callbacks : sequence of callables
+            Each is called with every event of the run, as for `fit`.
+        held_out : store, URL or data in memory, optional
+            Documents for evaluation. By default those that ingestion set aside.
+        evaluate_every : int, optional
+            Epochs between two evaluations; 0 for none. The default is 10, and 1 for word vectors.
+        config : dict, optional
+            Further sections for the configuration in the run's run.json.
+        dashboard : bool, default=True
+            Whether to add the page ``/training`` to the dashboard of the client's scheduler.
+        vocabulary : sequence of str, optional
+            Names of the columns of a matrix, as for `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the trained arrays depend on one that was changed.
+        DataError
+            If the data cannot be trained on, does not fit into memory, or if ``run`` holds another run.
+        Locked
+            If another process trains the same run.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> _ = lda.partial_fit(["sailor storm anchor", "cake flour butter"])
+        >>> "anchor" in lda.words_, "sea" in lda.words_
+        (True, True)
         """
         options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard, vocabulary)
         return self._continue(X, options)
@@ -234,6 +286,13 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         -------
         ndarray or data frame of shape (D, K)
             One row per document or sample.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> LDA(n_components=2, max_iter=20).fit_transform(documents).shape
+        (4, 2)
         """
         return self.fit(X, y, **options).transform(X)
 

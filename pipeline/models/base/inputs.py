@@ -123,7 +123,7 @@ def read_matrix(data: Any, owner: str) -> InputMatrix:
         _check_frame(data, owner)
         data = data.to_numpy()
     if _is_table_of_numbers(data):
-        names = list(data.schema.names)
+        names = _checked_names(data.schema.names)
         data = _table_values(data)
     if is_anndata_file(data):
         data = MatrixFile(data)
@@ -212,7 +212,7 @@ def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -
 
 
 def check_same_words(data: Any, held_out: Any) -> None:
-    """Raise DataError unless held-out documents number their words as ``data`` does. ``data`` may have more words."""
+    """Raise DataError unless the words of the held-out documents have the same ids in ``data``, which may have more."""
     if held_out is None:
         return
     ours = getattr(data, "vocabulary_hash", None)
@@ -278,13 +278,19 @@ def _column_names(frame: Any) -> list[str] | None:
     names = list(frame.columns)
     are_text = [isinstance(name, str) for name in names]
     if all(are_text):
-        return names
+        return _checked_names(names)
     if any(are_text):
         raise TypeError(
             "Feature names are only supported if all input features have string names: the columns of the data frame "
             "are partly strings and partly not"
         )
     return None
+
+
+def _checked_names(names: list[str]) -> list[str]:
+    """Return the names of columns; raise DataError if a name occurs twice."""
+    check_unique(pa.array(names, pa.large_string()), "X, columns", "rename or remove it")
+    return names
 
 
 def _check_frame(frame: Any, owner: str) -> None:

@@ -38,7 +38,24 @@ class Parameterised(ExplainsOtherNames):
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> JsonObject:
-        """Return the constructor's parameters by name."""
+        """Return the constructor's parameters.
+
+        Parameters
+        ----------
+        deep : ignored
+            Present for scikit-learn's pipelines.
+
+        Returns
+        -------
+        dict
+            The parameters by name.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> LDA(n_components=20).get_params()["n_components"]
+        20
+        """
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def _stored_params(self) -> JsonObject:
@@ -53,7 +70,28 @@ class Parameterised(ExplainsOtherNames):
         return stored
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set constructor parameters by name; raise ValueError for an unknown one."""
+        """Set parameters of the constructor.
+
+        Parameters
+        ----------
+        **parameters : values by name
+            New values. The other parameters stay as they are.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If there is no parameter of this name.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> LDA(n_components=20).set_params(max_iter=50)
+        LDA(n_components=20, max_iter=50)
+        """
         for name, value in parameters.items():
             if name not in self._parameter_names():
                 known = ", ".join(self._parameter_names())

@@ -84,6 +84,14 @@ class Persistent(Parameterised, Transformer):
         ------
         DataError
             If no epoch is committed yet, if the data no longer exists, or if the run is of another kind or version.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA, ingest
+        >>> corpus = ingest(["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"], "corpus")
+        >>> _ = LDA(n_components=2, max_iter=20).fit(corpus, run="run")
+        >>> LDA.from_run("run").n_iter_
+        20
         """
         run = RunStore(url)
         meta = run.meta
@@ -156,6 +164,13 @@ class Persistent(Parameterised, Transformer):
         ----------
         url : str
             The folder or URL to write to. A model that is there is replaced; other files stay.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.save("model")
         """
         model = self._fitted()
         store = Store(url)
@@ -207,6 +222,15 @@ class Persistent(Parameterised, Transformer):
         ------
         DataError
             If there is no model, or one of another kind or of a newer version of corpusmill.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.save("model")
+        >>> LDA.load("model")
+        LDA(n_components=2, max_iter=20)
         """
         url = model_in_use(url)
         meta = read_model_meta(url)

@@ -48,6 +48,14 @@ class ScoredEstimator(TextEstimator[DataT]):
         ------
         DataError
             If no document has a word of the model.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.score(documents) < 0
+        True
         """
         sums = self._score_sums(X, client=client)
         return float(sums["log_likelihood"] / int(sums["tokens"]))

@@ -2,17 +2,19 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Store
 from ....io.text.vocabulary import find_word_ids
 from ...engine.algorithm import DataT
-from ...ingest.ingest import corpus_from
+from ...engine.executors import executor_for
+from ...ingest.ingest import corpus_from, documents_of
 from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
@@ -41,10 +43,17 @@ class TextEstimator(Estimator[DataT]):
     @property
     def words_(self) -> list[str]:
         """The vocabulary, in the order of the model's columns. A model of a matrix without column names has none."""
+        return self._vocabulary()["word"].to_pylist()
+
+    def _vocabulary(self) -> pa.Table:
+        """Return the table of the model's words; raise AttributeError if it has none."""
         model = self._fitted()
         if not model.has_words:
-            raise AttributeError(f"this {type(self).__name__} was fitted on a matrix, whose columns are not words")
-        return model.vocabulary["word"].to_pylist()
+            raise AttributeError(
+                f"this {type(self).__name__} was fitted on a matrix, whose columns are not words: pass a matrix with "
+                f"the same columns"
+            )
+        return model.vocabulary
 
     def _in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
         """Reorder (K, V) columns like those of the matrix that ``fit`` received. Empty columns get ``missing``.
@@ -96,12 +105,39 @@ class TextEstimator(Estimator[DataT]):
         ------
         DataError
             If there is no document.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.transform(["a storm at sea"]).shape
+        (1, 2)
         """
-        corpus = self._open_documents(X)
-        if not corpus.chunks:
-            raise DataError(f"{corpus.title}: contains no document")
-        rows = np.concatenate(apply.map_chunks(self, corpus, client, apply.transform_chunk))
-        return self._as_output(rows, X)
+        is_stored = isinstance(X, Corpus | str | os.PathLike) and not is_matrix(X)
+        if not is_stored and executor_for(client).runs_here:
+            title = "documents in memory"
+            rows = [self._transform_chunk(*documents) for documents in self._read_documents(X)]
+        else:
+            corpus = self._open_documents(X)
+            title = corpus.title
+            rows = apply.map_chunks(self, corpus, client, apply.transform_chunk)
+        if not rows:
+            raise DataError(f"{title}: contains no document")
+        return self._as_output(np.concatenate(rows), X)
+
+    def _read_documents(self, X: DataLike) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield documents in memory in the form that `_transform_chunk` takes.
+
+        They are not ingested, because that takes longer than to transform a few documents.
+        """
+        self._check_fixed_parameters()
+        vocabulary = self._vocabulary()
+        matrix = self._as_matrix(X)
+        if matrix is None:
+            yield from documents_of(read_documents(X, type(self).__name__), vocabulary)
+        else:
+            yield from documents_of(matrix.values, vocabulary, matrix.names)
 
     @property
     def _n_features_out(self) -> int:
@@ -148,6 +184,14 @@ class TextEstimator(Estimator[DataT]):
             If ``top`` is given and the documents have a column ``topics``. Also, unless ``replace`` is True, if ``out``
             has other files, or results of another model, of other documents or with other columns. The same call may be
             repeated.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.transform_to(["a storm at sea"], "weights")
+        {'documents': 1, 'tokens': 3, 'unseen_tokens': 1}
         """
         if top is not None:
             self._check_top(top)
@@ -188,10 +232,18 @@ class TextEstimator(Estimator[DataT]):
         ------
         KeyError
             If the model has none of the words.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.query(["storm", "sea"]).shape
+        (2,)
         """
         if isinstance(words, str):
             raise TypeError(f"words is {words!r}: pass a list of words, such as {words.split()!r}")
-        ids = find_word_ids(words, self._fitted().vocabulary)
+        ids = find_word_ids(words, self._vocabulary())
         known = ids[ids >= 0].astype(np.uint32)
         if not len(known):
             raise KeyError(f"none of {', '.join(words)} is among the words of this model")
@@ -234,6 +286,14 @@ class TextEstimator(Estimator[DataT]):
             If the model has none of ``words``, or none of ``without``.
         ValueError
             If ``topn`` is negative or no integer.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> len(lda.search(documents, ["storm", "sea"], topn=3))
+        3
         """
         check_count(topn, "topn")
         wanted = unit_vector(self.query(words))
@@ -260,6 +320,14 @@ class TextEstimator(Estimator[DataT]):
         -------
         float or None
             0.5 is chance, 1 is perfect. None if fewer than two documents have two halves.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> 0 <= lda.match_halves(documents) <= 1
+        True
         """
         sums = apply.sum_chunks(self, self._open_documents(X), client, apply.match_halves_chunk)
         if not int(sums.get("pairs", 0)):

@@ -12,7 +12,7 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ...ingest.ingest import corpus_from
-from ...topics import Topic
+from ...topics import Topic, words_of
 from .coherence import topic_coherence, topic_diversity
 from .inputs import DataLike, InputMatrix, is_count, read_documents
 
@@ -69,6 +69,14 @@ class TopicModel(ABC):
         ------
         ValueError
             If ``n_words`` is negative or no integer.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> sorted(lda.topics(1)[0])
+        ['size', 'topic', 'words']
         """
         check_count(n_words, "n_words")
         topics = self._topics(n_words)
@@ -78,8 +86,32 @@ class TopicModel(ABC):
         return topics
 
     def topic_words(self, n_words: int = 10) -> list[list[str]]:
-        """Return the ``n_words`` heaviest words of each topic, heaviest first."""
-        return [[entry["word"] for entry in topic["words"]] for topic in self.topics(n_words)]
+        """Return the heaviest words of each topic, heaviest first.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Number of words of each topic.
+
+        Returns
+        -------
+        list of list of str
+            One list per topic, in the order of the components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_words`` is negative or no integer.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> [len(words) for words in lda.topic_words(3)]
+        [3, 3]
+        """
+        return [words_of(topic) for topic in self.topics(n_words)]
 
     def coherence(
         self,
@@ -117,12 +149,48 @@ class TopicModel(ABC):
             If the measure is unknown, the window is negative, or a matrix does not have the columns of the model.
         DataError
             If ``data`` has no words, or no word order where the measure needs a window.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.coherence(documents, topn=3).shape
+        (2,)
         """
         check_count(topn, "topn")
         return topic_coherence(self._reference_corpus(data), self.topic_words(topn), measure, window, client)
 
     def diversity(self, topn: int = 25) -> float:
-        """Return the share of distinct words among the ``topn`` heaviest words of all topics (Dieng et al., 2020)."""
+        """Return the share of distinct words among the heaviest words of all topics.
+
+        Parameters
+        ----------
+        topn : int, default=25
+            Number of words of each topic.
+
+        Returns
+        -------
+        float
+            From 1 / K, if all topics have the same words, to 1, if no two topics share a word.
+
+        Raises
+        ------
+        ValueError
+            If ``topn`` is negative or no integer.
+
+        References
+        ----------
+        A. B. Dieng et al., "Topic Modeling in Embedding Spaces", TACL 2020, section 6.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> 0.5 <= lda.diversity(topn=3) <= 1
+        True
+        """
         check_count(topn, "topn")
         return topic_diversity(self.topic_words(topn))
 

@@ -17,7 +17,7 @@ CONTAINERS = ("default", "pandas", "polars")
 
 
 class NotFittedError(ValueError, AttributeError):
-    """The estimator is not fitted yet. As in scikit-learn, it is a ValueError and an AttributeError."""
+    """The estimator is not fitted yet. Where scikit-learn is loaded, its own error is raised instead."""
 
 
 class Transformer:
@@ -39,7 +39,7 @@ class Transformer:
     def _fitted(self) -> TrainedModel:
         model = getattr(self, "model_", None)
         if model is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted: call fit first")
+            raise _not_fitted(f"this {type(self).__name__} is not fitted: call fit first")
         return model
 
     # --- columns of the input ---
@@ -62,12 +62,25 @@ class Transformer:
     # --- columns of the output ---
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return the names of the columns of ``transform``, such as "lda0", "lda1": (K,) object.
+        """Return the names of the columns of `transform`.
 
         Parameters
         ----------
         input_features : ignored
             Present for scikit-learn's pipelines.
+
+        Returns
+        -------
+        numpy.ndarray
+            (K,) object: the name of the class in lower case, and the number of the column.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.get_feature_names_out()
+        array(['lda0', 'lda1'], dtype=object)
         """
         prefix = type(self).__name__.lower()
         return np.array([f"{prefix}{k}" for k in range(self._n_features_out)], dtype=object)
@@ -79,6 +92,23 @@ class Transformer:
         ----------
         transform : {"default", "pandas", "polars"}, optional
             "default" is a NumPy array. None leaves the setting as it is.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If ``transform`` is another one.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> list(lda.set_output(transform="pandas").transform(["a storm at sea"]).columns)
+        ['lda0', 'lda1']
         """
         if transform is None:
             return self
@@ -110,6 +140,15 @@ class Transformer:
             transformer_tags=TransformerTags(preserves_dtype=[]),
             input_tags=InputTags(sparse=True, positive_only=True),
         )
+
+
+def _not_fitted(message: str) -> Exception:
+    """Return the error for an estimator that is not fitted: scikit-learn's own, if scikit-learn is loaded."""
+    if "sklearn" not in sys.modules:
+        return NotFittedError(message)
+    from sklearn import exceptions
+
+    return exceptions.NotFittedError(message)
 
 
 def _global_container() -> str:

@@ -5,25 +5,14 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
-from ....io.errors import DataError
 from ....io.extras import needing
-from . import vector_files, word2vec_format, word_evaluation
+from . import word_evaluation
 from .other_names import ExplainsOtherNames
-from .vector_files import VectorTable
-from .vector_queries import VectorQueries
+from .vector_storage import VectorStorage
 from .word_evaluation import Correlation, GensimSection
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
-
-#: Format by ending of a file's name.
-ENDINGS = {
-    ".txt": "word2vec text",
-    ".bin": "word2vec binary",
-    ".safetensors": "safetensors",
-    ".parquet": "Parquet",
-    ".zarr": "Zarr",
-}
 
 
 class GensimVectors(Protocol):
@@ -34,7 +23,7 @@ class GensimVectors(Protocol):
     expandos: dict[str, np.ndarray]
 
 
-class WordVectors(ExplainsOtherNames, VectorQueries):
+class WordVectors(ExplainsOtherNames, VectorStorage):
     """Vectors by word, with the methods of gensim's KeyedVectors.
 
     Methods for lookup, similarity, search, evaluation and word2vec files have the same names, arguments and results as
@@ -73,7 +62,7 @@ class WordVectors(ExplainsOtherNames, VectorQueries):
     Examples
     --------
     >>> import numpy as np
-    >>> from corpusmill.pipeline.models.base.vectors import WordVectors
+    >>> from corpusmill import WordVectors
     >>> wv = WordVectors(["cat", "dog", "car"], np.array([[3, 4], [4, 3], [-4, 3]]))
     >>> wv["cat"]
     array([3., 4.], dtype=float32)
@@ -96,7 +85,22 @@ class WordVectors(ExplainsOtherNames, VectorQueries):
     def to_gensim(self) -> "KeyedVectors":
         """Return a gensim KeyedVectors with a copy of the vectors, for example to use gensim's ``save``.
 
-        Raises ImportError if gensim is not installed.
+        Returns
+        -------
+        gensim.models.KeyedVectors
+            The same words, vectors and counts.
+
+        Raises
+        ------
+        ImportError
+            If gensim is not installed.
+
+        Examples
+        --------
+        >>> from corpusmill import WordVectors
+        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
+        >>> wv.to_gensim().index_to_key
+        ['cat', 'dog', 'car']
         """
         with needing("gensim", "gensim", "to_gensim"):
             from gensim.models import KeyedVectors
@@ -109,9 +113,29 @@ class WordVectors(ExplainsOtherNames, VectorQueries):
 
     @classmethod
     def from_gensim(cls, keyed: GensimVectors) -> Self:
-        """Copy a gensim KeyedVectors, such as ``model.wv`` or the result of gensim's ``KeyedVectors.load``.
+        """Copy a gensim KeyedVectors.
 
-        Raises TypeError for anything else.
+        Parameters
+        ----------
+        keyed : gensim.models.KeyedVectors
+            Such as ``model.wv``, or the result of gensim's ``KeyedVectors.load``.
+
+        Returns
+        -------
+        WordVectors
+            The same words, vectors and counts.
+
+        Raises
+        ------
+        TypeError
+            If ``keyed`` is anything else.
+
+        Examples
+        --------
+        >>> from corpusmill import WordVectors
+        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
+        >>> WordVectors.from_gensim(wv.to_gensim())
+        WordVectors(3 words, 2 dimensions)
         """
         if not hasattr(keyed, "index_to_key"):
             raise TypeError(
@@ -159,6 +183,16 @@ class WordVectors(ExplainsOtherNames, VectorQueries):
         ------
         DataError
             If the file cannot be read, or has fewer than two pairs to correlate.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from corpusmill import WordVectors
+        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
+        >>> _ = Path("pairs.tsv").write_text("cat\\tdog\\t9.1\\ncat\\tcar\\t1.2\\ndog\\tcar\\t0.7\\n")
+        >>> pearson, spearman, unknown_ratio = wv.evaluate_word_pairs("pairs.tsv")
+        >>> round(float(spearman[0]), 1), unknown_ratio
+        (1.0, 0.0)
         """
         judged = word_evaluation.judge_pairs(
             self, pairs, delimiter, encoding, restrict_vocab, case_insensitive, dummy4unknown
@@ -202,6 +236,19 @@ class WordVectors(ExplainsOtherNames, VectorQueries):
         ------
         DataError
             If the file cannot be read, or has no question.
+        ValueError
+            If ``similarity_function`` is another one.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from corpusmill import WordVectors
+        >>> words = ["man", "king", "woman", "queen"]
+        >>> wv = WordVectors(words, [[1, 0, 1], [1, 1, 1], [0, 0, 1], [0, 1, 1]])
+        >>> _ = Path("questions.txt").write_text(": royalty\\nman king woman queen\\n")
+        >>> score, sections = wv.evaluate_word_analogies("questions.txt")
+        >>> score
+        1.0
         """
         if similarity_function not in ("most_similar", "most_similar_cosmul"):
             raise ValueError(
@@ -215,163 +262,3 @@ class WordVectors(ExplainsOtherNames, VectorQueries):
         incorrect = [question for section in sections for question in section["incorrect"]]
         sections.append({"section": "Total accuracy", "correct": correct, "incorrect": incorrect})
         return len(correct) / max(1, len(correct) + len(incorrect)), sections
-
-    # --- files ---
-
-    def save(self, path: str) -> None:
-        """Save in the format given by the ending of the name: .txt, .bin, .safetensors, .parquet or .zarr.
-
-        .txt and .bin are word2vec's text and binary formats, which store no counts. Every format stores the exact
-        float32 values. For gensim's own format, use ``wv.to_gensim().save(path)``.
-
-        Raises
-        ------
-        ValueError
-            If the ending is another one, or the format cannot store the words.
-        """
-        match _ending(path):
-            case ".txt":
-                self.save_word2vec_format(path)
-            case ".bin":
-                self.save_word2vec_format(path, binary=True)
-            case ".safetensors":
-                self.save_safetensors(path)
-            case ".parquet":
-                self.save_parquet(path)
-            case _:
-                self.save_zarr(path)
-
-    @classmethod
-    def load(cls, path: str) -> Self:
-        """Read a file written by `save`, in the format given by the ending of its name.
-
-        For gensim's own format, use ``WordVectors.from_gensim(KeyedVectors.load(path))``.
-
-        Raises
-        ------
-        ValueError
-            If the ending is none of .txt, .bin, .safetensors, .parquet and .zarr.
-        DataError
-            If the file is missing, damaged or of another format.
-        """
-        match _ending(path):
-            case ".txt":
-                return cls.load_word2vec_format(path)
-            case ".bin":
-                return cls.load_word2vec_format(path, binary=True)
-            case ".safetensors":
-                return cls.load_safetensors(path)
-            case ".parquet":
-                return cls.load_parquet(path)
-            case _:
-                return cls.load_zarr(path)
-
-    def save_word2vec_format(
-        self, fname: str, fvocab: str | None = None, binary: bool = False, *, write_header: bool = True
-    ) -> None:
-        """Write word2vec's text or binary format; compressed if the name ends in .gz, .bz2 or .xz.
-
-        Parameters
-        ----------
-        fname : str
-            Path or URL.
-        fvocab : str, optional
-            Path of a second file for the counts, with lines "word count".
-        binary : bool, default=False
-            Write the binary format.
-        write_header : bool, default=True
-            Write the first line, with the numbers of words and dimensions. GloVe's format has none.
-
-        Raises
-        ------
-        ValueError
-            If a word is empty or has white space, or if ``fvocab`` is given but no counts are known.
-        """
-        word2vec_format.write_word2vec(fname, self._table, binary, write_header, fvocab)
-
-    @classmethod
-    def load_word2vec_format(
-        cls,
-        fname: str,
-        fvocab: str | None = None,
-        binary: bool = False,
-        encoding: str = "utf-8",
-        unicode_errors: str = "strict",
-        limit: int | None = None,
-        *,
-        no_header: bool = False,
-    ) -> Self:
-        """Read word2vec's text or binary format, as word2vec.c, gensim and fastText write it, or GloVe's.
-
-        Parameters
-        ----------
-        fname : str
-            Path or URL. Decompressed if the name ends in .gz, .bz2 or .xz.
-        fvocab : str, optional
-            Path of a file with lines "word count", to read the counts from.
-        binary : bool, default=False
-            Read the binary format.
-        encoding : str, default="utf-8"
-            Encoding of the words.
-        unicode_errors : {"strict", "ignore", "replace"}, default="strict"
-            What to do with words that are not valid in this encoding. word2vec.c may cut words within a character.
-        limit : int, optional
-            Read this number of words at most. Default: all.
-        no_header : bool, default=False
-            The text begins with the first vector, as in GloVe's files.
-
-        Raises
-        ------
-        DataError
-            If the file is missing, incomplete or of another format.
-        """
-        table = word2vec_format.read_word2vec(fname, binary, encoding, unicode_errors, limit, no_header, fvocab)
-        return cls._from_table(fname, table)
-
-    def save_safetensors(self, path: str) -> None:
-        """Write a safetensors file: tensors ``vectors`` and ``counts`` (if known), words as JSON in the metadata.
-
-        Raises ValueError if the words exceed the format's limit for metadata (several million words).
-        """
-        vector_files.write_safetensors(path, self._table)
-
-    @classmethod
-    def load_safetensors(cls, path: str) -> Self:
-        """Read a file of `save_safetensors`. Raises DataError if it is damaged, or has other tensors or types."""
-        return cls._from_table(path, vector_files.read_safetensors(path))
-
-    def save_parquet(self, path: str) -> None:
-        """Write a Parquet file with the columns ``word``, ``vector`` (a list of D floats) and, if known, ``count``."""
-        vector_files.write_parquet(path, self._table)
-
-    @classmethod
-    def load_parquet(cls, path: str) -> Self:
-        """Read a file written by `save_parquet`. Raises DataError for any other file."""
-        return cls._from_table(path, vector_files.read_parquet_vectors(path))
-
-    def save_zarr(self, url: str) -> None:
-        """Write a Zarr group with the array ``vectors`` and, if known, ``counts``; the words are in ``words.json``."""
-        vector_files.write_zarr(url, self._table)
-
-    @classmethod
-    def load_zarr(cls, url: str) -> Self:
-        """Read a group written by `save_zarr`. Raises DataError for any other store."""
-        return cls._from_table(url, vector_files.read_zarr(url))
-
-    @classmethod
-    def _from_table(cls, path: str, table: VectorTable) -> Self:
-        try:
-            return cls(*table)
-        except ValueError as error:
-            raise DataError(f"{path}: damaged: {error}") from None
-
-    @property
-    def _table(self) -> VectorTable:
-        return VectorTable(self.index_to_key, self.vectors, self.counts)
-
-
-def _ending(path: str) -> str:
-    for ending in ENDINGS:
-        if str(path).endswith(ending):
-            return ending
-    raise ValueError(f"{path}: the name of a file of word vectors ends in one of {', '.join(ENDINGS)}")

@@ -8,7 +8,6 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
-from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
 from ...topics import Topic, TopicWord
@@ -27,6 +26,7 @@ from .continuation import PreviousTopics, merge_models
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .priors import document_bins
 from .samplers import SAMPLERS
+from .seeds import seed_counts
 from .word_topics import entries_by_block, top_words
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         seeds: tuple[tuple[int, int, int], ...] = ()
         if previous is None:
             warn_of_components(self.n_components, data)
-            seeds = self._seed_counts(data)
+            seeds = seed_counts(self.seeds or (), self.seed_weight, data)
         else:
             topics = PreviousTopics(previous)
             n_words += topics.n_words_outside(data.vocabulary)
@@ -272,19 +272,6 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
             return "none"
         is_safe = self.n_components <= FEW_TOPICS and data.n_documents >= ENOUGH_DOCUMENTS
         return "asymmetric" if is_safe else "none"
-
-    def _seed_counts(self, data: Corpus) -> tuple[tuple[int, int, int], ...]:
-        """Return the pseudo-counts of the seed words as ascending (word, topic, count)."""
-        words = sorted({word for topic in self.seeds or () for word in topic})
-        ids = find_word_ids(words, data.vocabulary)
-        unknown = [word for word, v in zip(words, ids, strict=True) if v < 0]
-        if unknown:
-            raise ValueError(
-                f"seeds: {data.title} does not contain {', '.join(unknown)}: remove these words from seeds"
-            )
-        id_of = dict(zip(words, ids.tolist(), strict=True))
-        pairs = {(id_of[word], k) for k, topic in enumerate(self.seeds or ()) for word in topic}
-        return tuple((v, k, self.seed_weight) for v, k in sorted(pairs))
 
     def _choose_device(self, data: Corpus) -> str:
         longest = max((chunk.longest for chunk in data.chunks), default=0)
@@ -393,6 +380,14 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
             If ``method`` is unknown or ``particles`` is below 1.
         DataError
             If there is no token to score.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.score(documents) < 0
+        True
         """
         sums = self._score_sums(X, client=client, method=method, particles=particles)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
@@ -408,15 +403,65 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         return self._sum_scores(X, client, {"method": method, "particles": particles})
 
     def perplexity(self, X: DataLike, *, client: "Client | None" = None) -> float:
-        """Return the perplexity per token of held-out documents, exp(-score)."""
+        """Return the perplexity per token of held-out documents; smaller is better.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The documents, as for `transform`.
+        client : distributed.Client, optional
+            Where to score. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        float
+            exp(-score), where `score` has the method "completion". 1 or more.
+
+        Raises
+        ------
+        DataError
+            If there is no token to score.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.perplexity(documents) > 1
+        True
+        """
         return float(np.exp(-self.score(X, client=client)))
 
     # --- other libraries ---
 
     def to_pyldavis(self, X: DataLike, *, client: "Client | None" = None) -> interop.PyLdavisArguments:
-        """Return the arguments of ``pyLDAvis.prepare``: these topics, and their weights in the documents ``X``.
+        """Return the arguments of ``pyLDAvis.prepare``: these topics, and their weights in some documents.
 
-        Documents without a word of the model are left out. Raises DataError if no document is left.
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The documents, as for `transform`. Those without a word of the model are left out.
+        client : distributed.Client, optional
+            Where to compute. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        dict
+            Arguments by name; call ``pyLDAvis.prepare(**arguments)``.
+
+        Raises
+        ------
+        DataError
+            If no document is left.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> arguments = lda.to_pyldavis(documents)
+        >>> arguments["topic_term_dists"].shape, arguments["doc_topic_dists"].shape
+        ((2, 8), (4, 2))
         """
         corpus = self._open_for_transform(X)
         lengths = interop.known_lengths(self._fitted(), corpus)
@@ -426,5 +471,24 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         return interop.pyldavis_arguments(self._fitted(), lengths, weights)
 
     def to_gensim(self) -> "LdaModel":
-        """Return a gensim LdaModel with the same topics. Raises ImportError if gensim is not installed."""
+        """Return a gensim LdaModel with the same topics.
+
+        Returns
+        -------
+        gensim.models.LdaModel
+            A copy, with the same words and priors.
+
+        Raises
+        ------
+        ImportError
+            If gensim is not installed.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.to_gensim().num_topics
+        2
+        """
         return interop.gensim_model(self._fitted())

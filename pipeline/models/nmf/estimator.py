@@ -12,7 +12,6 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
-from ....io.text.vocabulary import merge_vocabularies
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
@@ -30,8 +29,9 @@ from ..base.text import held_out_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
 from . import inference
-from .factorization import Factorization, heaviest
-from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
+from .continuation import merge_models
+from .factorization import Factorization, component_sizes, heaviest, scaled_penalties
+from .frobenius import SOLVERS, PaperHals
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
@@ -40,12 +40,6 @@ from .side_by_side import BLOCK_ARRAYS, SideBySide
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
-#: Solvers of the Frobenius norm by the parameter ``solver``.
-SOLVERS: dict[str, type[FrobeniusFactorization]] = {
-    "hals": Hals,
-    "mu": MultiplicativeUpdates,
-    "anls": Anls,
-}
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -289,7 +283,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             dtype=self.dtype,
             extrapolate=self.extrapolate,
             convergence=self.convergence,
-            penalties=self._penalties(n_documents, n_rows),
+            penalties=scaled_penalties(self.alpha_W, self.alpha_H, self.l1_ratio, n_documents, n_rows),
         )
 
     def _device(self) -> str:
@@ -299,17 +293,6 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         if self.convergence == "gradient":
             return resolve_device(self.device, False, "convergence 'gradient'")
         return resolve_device(self.device, self.solver == "hals", f"solver {self.solver!r}")
-
-    def _penalties(self, D: int, V: int) -> tuple[float, float, float, float]:
-        """Return ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
-
-        scikit-learn's W is our H, the factor of the rows, and its penalty is scaled by the number of columns.
-        """
-        alpha_H = self.alpha_W if self.alpha_H == "same" else float(self.alpha_H)
-        weight_of_W = alpha_H * D
-        weight_of_H = self.alpha_W * V
-        ratio = self.l1_ratio
-        return weight_of_W * ratio, weight_of_W * (1 - ratio), weight_of_H * ratio, weight_of_H * (1 - ratio)
 
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         if previous is not None:
@@ -330,18 +313,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
 
     def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the rows of words that did not occur again."""
-        model = self._fitted()
-        W = self._W
-        shared = {name: array for name, array in model.shared.items() if name != "seen"}
-        vocabulary = model.vocabulary
-        if model.has_words:
-            merged = merge_vocabularies(vocabulary, previous.vocabulary)
-            vocabulary = merged.table
-            W = np.concatenate([W, previous.joined("W")[merged.only_in_old].astype(W.dtype)])
-            if "idf" in shared:
-                shared["idf"] = np.concatenate([shared["idf"], previous.shared["idf"][merged.only_in_old]])
-        shared["S"] = self._for_rows(len(W), 1).gram(W)
-        self.model_ = TrainedModel([{"W": W}], shared, vocabulary, model.metadata)
+        self.model_ = merge_models(self._fitted(), previous)
+        self.model_.shared["S"] = self._for_rows(len(self._W), 1).gram(self._W)
 
     # --- the trained model ---
 
@@ -394,13 +367,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         It is measured by the component's norms in H and W, for the Kullback-Leibler divergence by its sums. W alone
         would not do, because a component may be large in W and small in H, or the other way round.
         """
-        W = self._W.astype(np.float64)
-        Q = self._fitted().shared["Q"]
-        if Q.ndim == 1:
-            sizes = Q * W.sum(axis=0)
-        else:
-            sizes = np.sqrt(np.diag(Q)) * np.linalg.norm(W, axis=0)
-        return sizes / max(float(sizes.sum()), np.finfo(float).tiny)
+        return component_sizes(self._W, self._fitted().shared["Q"])
 
     def _topics(self, n_words: int) -> list[Topic]:
         """Return each component's size (see ``topic_sizes_``) and heaviest words with their weights."""
@@ -427,12 +394,10 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
         """Return the rows' factor with W fixed.
 
-        Words of a corpus that are not in the model's vocabulary are skipped.
-
         Parameters
         ----------
         X : store, URL or data in memory
-            The rows, as for `fit`.
+            The rows, as for `fit`. Words that are not in the model's vocabulary are skipped.
         client : distributed.Client, optional
             Where to compute. By default the current Dask client, or this process if there is none.
 
@@ -445,13 +410,22 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         ------
         DataError
             If the columns are not the model's.
+        AttributeError
+            If the model was fitted on a matrix, and X has documents.
+
+        Examples
+        --------
+        >>> from corpusmill import NMF
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> NMF(n_components=2).fit(documents).transform(["a storm at sea"]).shape
+        (1, 2)
         """
         store = self._open_for_transform(X)
-        if isinstance(store, Corpus):
-            return super().transform(store, client=client)
+        if not store.chunks:
+            raise DataError(f"{store.title}: contains no document")
         self._check_columns(store)
-        rows = apply.map_chunks(self, store, client, inference.rows_of_matrix)
-        return self._as_output(np.concatenate(rows), X)
+        task = apply.transform_chunk if isinstance(store, Corpus) else inference.rows_of_matrix
+        return self._as_output(np.concatenate(apply.map_chunks(self, store, client, task)), X)
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
@@ -471,6 +445,13 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             For a corpus, the log-likelihood per token by document completion, as for LDA. For a matrix A, the negative
             relative error -‖A - H Wᵀ‖ / ‖A‖, where H is the result of `transform`, or the negative divergence per unit
             of A for the Kullback-Leibler loss.
+
+        Examples
+        --------
+        >>> from corpusmill import NMF
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> NMF(n_components=2).fit(documents).score(documents) < 0
+        True
         """
         store = self._open_for_transform(X)
         if isinstance(store, Corpus):
@@ -489,7 +470,26 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         return inference.score_by_completion(doc_ptr, words, self._factor, keys)
 
     def inverse_transform(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows (D, K) times components: (D, V)."""
+        """Return the matrix that rows of the first factor stand for: rows times `components_`.
+
+        Parameters
+        ----------
+        rows : array of shape (D, K)
+            What `transform` returns.
+
+        Returns
+        -------
+        numpy.ndarray
+            (D, V).
+
+        Examples
+        --------
+        >>> from corpusmill import NMF
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> nmf = NMF(n_components=2).fit(documents)
+        >>> nmf.inverse_transform(nmf.transform(documents)).shape
+        (4, 8)
+        """
         return rows @ self.components_
 
     def _check_columns(self, store: Corpus | Matrix) -> None:

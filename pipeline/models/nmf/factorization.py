@@ -87,7 +87,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     # --- before the first sweep ---
 
     def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return a random block of W, or that of the previous model.
+        """Return the first arrays of a block: random rows of W, or those of the previous model.
 
         With a previous model, ``seen`` approximates what the rows that it was trained on would add to P.
         """
@@ -266,3 +266,25 @@ def shard_sums(
 def cut_sums(bounds: tuple[int, ...], P: np.ndarray, Q: np.ndarray) -> list[Arrays]:
     """Return the deltas of the blocks: each has its rows of P, as a view, and Q."""
     return [{"P": P[first:stop], "Q": Q} for first, stop in itertools.pairwise(bounds)]
+
+
+def component_sizes(W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    """Return the share of each component in H·Wᵀ, (K,) float64, for W (V, K).
+
+    ``Q`` is HᵀH (K, K), or the sums of H's columns (K,) for the Kullback-Leibler divergence.
+    """
+    W = W.astype(np.float64)
+    sizes = Q * W.sum(axis=0) if Q.ndim == 1 else np.sqrt(np.diag(Q)) * np.linalg.norm(W, axis=0)
+    return sizes / max(float(sizes.sum()), np.finfo(float).tiny)
+
+
+def scaled_penalties(
+    alpha_W: float, alpha_H: float | str, l1_ratio: float, D: int, V: int
+) -> tuple[float, float, float, float]:
+    """Return ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H, from scikit-learn's parameters.
+
+    scikit-learn's W is our H, the factor of the rows, and its penalty is scaled by the number of columns.
+    """
+    weight_of_W = D * (alpha_W if alpha_H == "same" else float(alpha_H))
+    weight_of_H = alpha_W * V
+    return weight_of_W * l1_ratio, weight_of_W * (1 - l1_ratio), weight_of_H * l1_ratio, weight_of_H * (1 - l1_ratio)

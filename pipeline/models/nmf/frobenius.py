@@ -412,3 +412,11 @@ class Anls(FactorSolver):
     def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
         """Solve the least squares problem of each row exactly."""
         X[:] = solvers.block_principal_pivoting(R, S)
+
+
+#: Solvers of the Frobenius norm by the parameter ``solver``.
+SOLVERS: dict[str, type[FrobeniusFactorization]] = {
+    "hals": Hals,
+    "mu": MultiplicativeUpdates,
+    "anls": Anls,
+}

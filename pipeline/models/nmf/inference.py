@@ -58,7 +58,7 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor) -> np
 
 
 def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedFactor, keys: np.ndarray) -> Arrays:
-    """Score documents by how well a random half of the tokens of each predicts the other half.
+    """Score each document: a random half of its tokens predicts the other half.
 
     ``keys`` (D,) uint64 are the keys of the documents' random draws. Returns the sums ``log_likelihood`` and
     ``tokens``.

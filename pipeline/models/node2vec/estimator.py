@@ -270,6 +270,16 @@ class Node2Vec(SkipGramEstimator):
         ------
         DataError
             If too few nodes with vectors have labels or edges.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import scipy.sparse
+        >>> from corpusmill import Node2Vec
+        >>> graph = scipy.sparse.block_diag([np.ones((10, 10))] * 4, format="csr")
+        >>> node2vec = Node2Vec(vector_size=4, epochs=1).fit(graph)
+        >>> sorted(node2vec.evaluate({node: str(node // 10) for node in range(40)}))
+        ['classification']
         """
         from .evaluation import classify, predict_links, read_labels
 

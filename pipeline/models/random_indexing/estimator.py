@@ -273,6 +273,14 @@ class RandomIndexing(CorpusEstimator):
         -------
         WordVectors
             The rows of `transform`, with the documents' keys in place of words.
+
+        Examples
+        --------
+        >>> from corpusmill import RandomIndexing
+        >>> documents = [["sea", "boat", "storm"], ["boat", "sea", "sailor"]]
+        >>> ri = RandomIndexing(vector_size=100).fit(documents)
+        >>> len(ri.document_vectors(documents))
+        2
         """
         corpus = self._open_data(X)
         rows = np.asarray(self.transform(corpus, client=client))
@@ -308,6 +316,14 @@ class RandomIndexing(CorpusEstimator):
             If the documents are not all in the model.
         ValueError
             As `merge`.
+
+        Examples
+        --------
+        >>> from corpusmill import RandomIndexing
+        >>> documents = [["sea", "boat", "storm"], ["boat", "sea", "sailor"]]
+        >>> ri = RandomIndexing(vector_size=100).fit(documents)
+        >>> "sailor" in ri.forget(documents[1:]).wv
+        False
         """
         return self._become(self._added(self._trained_on(X, FitOptions(client=client, **options)), -1))
 
@@ -330,6 +346,15 @@ class RandomIndexing(CorpusEstimator):
             If the models have other parameters or seeds, were retrained, or exclude words by their frequency.
         TypeError
             If ``other`` is no `RandomIndexing`.
+
+        Examples
+        --------
+        >>> from corpusmill import RandomIndexing
+        >>> documents = [["sea", "boat", "storm"], ["boat", "sea", "sailor"]]
+        >>> ri = RandomIndexing(vector_size=100).fit(documents)
+        >>> other = RandomIndexing(vector_size=100).fit([["oven", "bread", "cake"]])
+        >>> len(ri.merge(other).wv)
+        7
         """
         merged = type(self)(**self._stored_params())
         return merged._become(self._added(other, 1))

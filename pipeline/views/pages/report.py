@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...formatting import capitalize, format_duration, format_number
-from ...topics import Topic, TopicWord
+from ...topics import Topic, TopicWord, weight_of
 from ..history import MetricRow, last_value, median_speed
 from .contents import Contents, Table
 from .figures import Tile, quality_tiles, sum_of, time_bars, training_charts
@@ -129,16 +129,12 @@ def _topic_title(topic: Topic) -> str:
 
 
 def _word_lines(words: Sequence[TopicWord]) -> list[WordLine]:
-    heaviest = max((_weight(word) for word in words), default=0.0) or 1.0
+    heaviest = max((weight_of(word) for word in words), default=0.0) or 1.0
     lines = []
     for word in words:
-        weight = f"{word['probability']:.2%}" if "probability" in word else format_number(_weight(word))
-        lines.append(WordLine(word["word"], weight, f"{_weight(word) / heaviest:.1%}"))
+        weight = f"{word['probability']:.2%}" if "probability" in word else format_number(weight_of(word))
+        lines.append(WordLine(word["word"], weight, f"{weight_of(word) / heaviest:.1%}"))
     return lines
-
-
-def _weight(word: TopicWord) -> float:
-    return word.get("probability", word.get("weight", 0.0))
 
 
 def _neighbours(neighbours: Mapping[str, Sequence[str]]) -> Table | None:

@@ -64,3 +64,9 @@ def test_the_density_is_the_mean_distance_to_the_nearest_rows():
 def test_clusters_without_enough_rows_are_refused():
     with pytest.raises(DataError, match="2 spectra remain for 3 components"):
         cluster(np.eye(3)[:2], 3)
+
+
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+def test_equal_spectra_are_refused_for_several_components():
+    with pytest.raises(DataError, match="the spectra form 1 clusters, because many are equal, and 2 are needed"):
+        cluster(np.tile([1.0, 0], (6, 1)), 2)

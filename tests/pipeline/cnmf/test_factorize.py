@@ -74,6 +74,14 @@ def test_spectra_are_written_for_each_restart_and_find_the_programs(study):
     assert best > 0.99
 
 
+def test_the_name_of_an_analysis_may_have_brackets(tmp_path):
+    study = Study(str(tmp_path), "run[1]")
+    (study.folder / "cnmf_tmp").mkdir(parents=True)
+    for restart in plan_restarts([2], 3, 1):
+        study.spectra(restart).touch()
+    assert study.trained() == {2: [0, 1, 2]}
+
+
 def test_completed_restarts_are_skipped_on_request(study):
     planned = plan_restarts([2], 2, 1)
     factorize(study, planned[:1])

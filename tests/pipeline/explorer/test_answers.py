@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.explore import ExploreRequest
+from corpusmill.pipeline.explorer.documents import DocumentTable
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
 from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
 
@@ -165,6 +167,27 @@ def test_two_models_are_compared(folder, tmp_path):
 
 
 # --- the map ---
+
+
+def test_a_cache_that_cannot_be_used_is_no_error(folder, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert open_explorer(str(folder / "lda")).n_topics == 3
+
+
+def test_threads_that_ask_for_documents_of_one_group_read_it_once(folder, monkeypatch):
+    table = DocumentTable(Corpus(str(folder / "corpus")))
+    read = []
+
+    def read_row_group(file, index, *arguments, **options):
+        read.append(index)
+        return original(file, index, *arguments, **options)
+
+    original = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", read_row_group)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(table.row, range(len(table))))
+    assert sorted(read) == list(range(table.n_groups))
 
 
 def test_a_map_keeps_groups_together_and_is_the_same_in_every_call():

@@ -5,17 +5,20 @@ from functools import partial
 
 import joblib
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, RandomIndexing
 from corpusmill.pipeline.models.base.inputs import is_matrix
 from helpers.documents import BOATS_AND_BREAD
+from sklearn import exceptions
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_is_fitted
 
 LABELS = np.arange(len(BOATS_AND_BREAD)) % 2
 
@@ -117,6 +120,14 @@ def test_a_fitted_model_survives_pickle_and_joblib(module, tmp_path):
     np.testing.assert_array_equal(again.transform(BOATS_AND_BREAD), model.transform(BOATS_AND_BREAD))
 
 
+def test_an_estimator_that_is_not_fitted_raises_the_error_of_scikit_learn():
+    for estimator in (LDA(2), NMF(2), RandomIndexing()):
+        with pytest.raises(exceptions.NotFittedError, match="is not fitted: call fit first"):
+            estimator.transform(BOATS_AND_BREAD)
+        with pytest.raises(exceptions.NotFittedError):
+            check_is_fitted(estimator)
+
+
 # --- data frames ---
 
 
@@ -134,14 +145,19 @@ def test_columns_of_a_data_frame_name_the_words(model, frame):
     assert model.n_features_in_ == 5
     assert {word["word"] for topic in model.topics() for word in topic["words"]} == set("abcde")
     assert model.components_.shape == (2, 5)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.transform(frame[["b", "a", "c", "d", "e"]])
+    reordered = frame[["b", "a", "c", "d", "e"]]
+    with pytest.raises(ValueError, match=r"feature names should match(.|\n)*X\[model\.feature_names_in_\]"):
+        model.transform(reordered)
+    np.testing.assert_array_equal(model.transform(reordered[model.feature_names_in_]), model.transform(frame))
 
 
-def test_a_data_frame_with_two_columns_of_the_same_name_is_refused(frame):
+@pytest.mark.parametrize("estimator", [LDA, NMF])
+def test_a_table_with_two_columns_of_the_same_name_is_refused(estimator, frame):
     frame.columns = list("abcad")
-    with pytest.raises(ValueError, match="columns: the name 'a' occurs a second time at position 3; rename or remove"):
-        LDA(2, max_iter=3).fit(frame)
+    table = pa.Table.from_arrays([pa.array(column) for column in frame.to_numpy().T], names=list("abcad"))
+    for data in (frame, table):
+        with pytest.raises(ValueError, match="X, columns: the name 'a' occurs a second time at position 3; rename or"):
+            estimator(2, max_iter=3).fit(data)
 
 
 def test_warnings_of_column_names_are_shown_at_the_line_of_the_caller(frame):
@@ -163,6 +179,13 @@ def test_set_output_returns_data_frames(frame):
     assert list(model.fit(BOATS_AND_BREAD).transform(texts).index) == [0, 1]
     series = type(frame["a"])(texts, index=["x", "y"])
     assert list(model.transform(series).index) == ["x", "y"]
+
+
+def test_nmf_of_documents_keeps_the_index_of_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    model = NMF(2, max_iter=3).set_output(transform="pandas").fit(BOATS_AND_BREAD)
+    counts = pandas.DataFrame(np.eye(2, dtype=int), columns=model.words_[:2], index=["x", "y"])
+    assert list(model.transform(counts).index) == ["x", "y"]
 
 
 def test_components_follow_the_columns_of_a_matrix_after_saving(frame, tmp_path):

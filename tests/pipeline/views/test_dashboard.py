@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def fetch(client, path):
         return answer.read().decode()
 
 
+def status(client, run=""):
+    return json.loads(fetch(client, f"training.json?run={urllib.parse.quote(run)}"))
+
+
+def begin(client, run, *events, algorithm="lda", epoch=0, shards=3):
+    """Publish the start of a run and the events after it; return the function that publishes more."""
+    send = publish(client)
+    for event in (RunStarted(run, algorithm, epoch, 7, shards, 900, {"total": 1 << 30}), *events):
+        send(event)
+    client.sync(send.finish)
+    return send
+
+
 def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_path):
     # Browsers do not run script elements that a page inserts later, but they run the error handlers of other elements.
     hostile = ["<script>document.title='broken'</script>", "<img/src=x/onerror=document.title='broken'>"]
@@ -71,7 +85,7 @@ def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_pa
             browser.wait(f"({TEXT}).includes('epoch 3 of 5 is complete')", 60)
             text = browser.evaluate(TEXT)
             assert text.count(" tokens/s") >= 2  # the legend of the curve, and at least one worker
-            seen.append(json.loads(fetch(client, "training.json"))["epoch"])
+            seen.append(status(client)["epoch"])
             pause.set()
             browser.wait(f"({TEXT}).includes('ended after epoch 5 of 5')", 60)
             assert browser.evaluate("document.title") == "corpusmill: training"
@@ -84,17 +98,14 @@ def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_pa
         pause.set()
         thread.join()
     assert all(word in text and word in reported for word in hostile)
-    final = json.loads(fetch(client, "training.json"))
+    final = status(client)
     assert (seen, final["algorithm"], final["epoch"], final["state"]) == ([3], "lda", 5, "epochs")
     assert [row["epoch"] for row in final["rows"]] == [1, 2, 3, 4, 5]
 
 
 def test_the_gauges_have_the_numbers_of_the_status(client):
     pytest.importorskip("prometheus_client")
-    send = publish(client)
-    send(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {}))
-    send(EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0}))
-    client.sync(send.finish)
+    begin(client, "runs/gauge", EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0}))
     lines = fetch(client, "metrics").splitlines()
     labels = '{algorithm="lda",run="runs/gauge"}'
     assert f"corpusmill_epoch{labels} 2.0" in lines
@@ -103,26 +114,21 @@ def test_the_gauges_have_the_numbers_of_the_status(client):
 
 
 def test_the_progress_of_shards_is_sent_in_few_messages(client):
-    send = publish(client)
     n_before = len(client.get_events("corpusmill"))
-    send(RunStarted("runs/many", "lda", 0, 1, 200, 900, {}))
-    send(EpochStarted(1, tuple(range(200))))
+    send = begin(client, "runs/many", EpochStarted(1, tuple(range(200))), shards=200)
     for shard in range(200):
         send(ShardSwept(1, shard, 4.5, "w0", {"kernel": 1.0}, 0))
     send(RunFinished("runs/many", 1, "epochs"))
     assert len(client.get_events("corpusmill")) - n_before <= 10
-    found = json.loads(fetch(client, "training.json"))
+    found = status(client)
     assert found["shards"] == ["done"] * 200
     assert found["workers"]["w0"]["shards"] == 200
 
 
 def test_every_metric_in_the_grafana_dashboard_is_exposed_with_its_labels(client):
     pytest.importorskip("prometheus_client")
-    send = publish(client)
     scores = {"log_likelihood": -7.0, "held_out_log_likelihood": -7.5}
-    send(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {}))
-    send(EpochFinished(1, ROW | scores))
-    client.sync(send.finish)
+    begin(client, "runs/gauge", EpochFinished(1, ROW | scores))
     exposed = fetch(client, "metrics")
     board = json.loads((Path(__file__).parents[3] / "configs" / "grafana.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
@@ -135,18 +141,15 @@ def test_every_metric_in_the_grafana_dashboard_is_exposed_with_its_labels(client
 
 def test_every_metric_of_a_model_is_a_gauge(client):
     pytest.importorskip("prometheus_client")
-    send = publish(client)
-    send(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {}))
-    send(EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0}))
-    client.sync(send.finish)
+    finished = EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0})
+    begin(client, "runs/nmf", finished, algorithm="nmf")
     figures = fetch(client, "metrics")
     assert 'corpusmill_relative_error{algorithm="nmf",run="runs/nmf"} 0.5' in figures
     assert "seconds_read" not in figures
 
 
 def test_the_page_draws_the_metrics_of_the_model_and_fits_the_window(client):
-    send = publish(client)
-    send(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {"total": 1 << 30}))
+    send = begin(client, "runs/nmf", algorithm="nmf")
     for epoch in (1, 2):
         measures = {"error": 900 / epoch, "relative_error": 0.5 / epoch, "held_out_relative_error": 0.6 / epoch}
         send(EpochFinished(epoch, ROW | {"epoch": epoch} | measures))
@@ -163,38 +166,33 @@ def test_the_page_draws_the_metrics_of_the_model_and_fits_the_window(client):
 
 
 def test_the_page_counts_the_workers_that_were_lost(client):
-    send = publish(client)
-    send(RunStarted("runs/lost", "lda", 0, 7, 3, 900, {}))
-    client.sync(send.finish)
+    begin(client, "runs/lost")
     victim = next(iter(client.run(os.getpid).values()))
     os.kill(victim, signal.SIGKILL)
     deadline = time.monotonic() + 60
-    while json.loads(fetch(client, "training.json"))["workers_lost"] == 0:
+    while status(client)["workers_lost"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     client.wait_for_workers(2, timeout=60)
-    assert json.loads(fetch(client, "training.json"))["workers_lost"] == 1
+    assert status(client)["workers_lost"] == 1
 
 
 def test_two_runs_at_the_same_time_are_told_apart(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
-        first, second = publish(client), publish(other)
-        first(RunStarted("runs/first & one", "lda", 0, 7, 3, 900, {}))
-        client.sync(first.finish)
-        second(RunStarted("runs/second", "nmf", 0, 9, 2, 800, {}))
-        other.sync(second.finish)
+        first = begin(client, "runs/first & one")
+        second = begin(other, "runs/second", algorithm="nmf", shards=2)
         first(EpochFinished(4, ROW | {"epoch": 4}))
         client.sync(first.finish)
         gauges = fetch(client, "metrics").splitlines()
-        shown = json.loads(fetch(client, "training.json"))
-        asked = json.loads(fetch(client, "training.json?run=runs/first%20%26%20one"))
+        shown = status(client)
+        asked = status(client, "runs/first & one")
         with Browser() as browser:
             browser.open(address(client, "training"))
             browser.wait(f"({TEXT}).includes('NMF in runs/second')", 60)
             browser.open(browser.evaluate("document.querySelector('a[href*=first]').href"))
             browser.wait(f"({TEXT}).includes('LDA in runs/first & one')", 60)
         second(RunFinished("runs/second", 9, "epochs"))
-        going_on = json.loads(fetch(client, "training.json"))
+        going_on = status(client)
     assert (shown["run"], shown["epoch"], shown["shards"]) == ("runs/second", 0, ["waiting"] * 2)
     assert (asked["run"], asked["epoch"]) == ("runs/first & one", 4)
     assert going_on["run"] == "runs/first & one"
@@ -205,12 +203,9 @@ def test_two_runs_at_the_same_time_are_told_apart(client):
 
 def test_a_run_that_another_client_resumes_is_there_once(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
-        first, second = publish(client), publish(other)
-        first(RunStarted("runs/resumed", "lda", 0, 7, 3, 900, {}))
-        client.sync(first.finish)
-        second(RunStarted("runs/resumed", "lda", 5, 7, 3, 900, {}))
-        other.sync(second.finish)
-        found = json.loads(fetch(client, "training.json?run=runs/resumed"))
+        begin(client, "runs/resumed")
+        begin(other, "runs/resumed", epoch=5)
+        found = status(client, "runs/resumed")
         gauges = fetch(client, "metrics")
     assert found["epoch"] == 5
     assert gauges.count('corpusmill_epoch{algorithm="lda",run="runs/resumed"}') == 1
@@ -218,12 +213,10 @@ def test_a_run_that_another_client_resumes_is_there_once(client):
 
 def test_a_client_that_leaves_in_mid_run_leaves_a_stopped_run(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
-        send = publish(other)
-        send(RunStarted("runs/left", "lda", 0, 7, 3, 900, {}))
-        other.sync(send.finish)
-        assert json.loads(fetch(client, "training.json?run=runs/left"))["state"] == "running"
+        begin(other, "runs/left")
+        assert status(client, "runs/left")["state"] == "running"
     deadline = time.monotonic() + 30
-    while json.loads(fetch(client, "training.json?run=runs/left"))["state"] != "stopped":
+    while status(client, "runs/left")["state"] != "stopped":
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert 'corpusmill_running{algorithm="lda",run="runs/left"} 0.0' in fetch(client, "metrics")
@@ -237,7 +230,7 @@ def test_a_run_that_ends_by_an_error_is_not_shown_as_running(client, error, stat
 
     with pytest.raises(error):
         LDA(2, max_iter=5).fit([["boat", "sea"]] * 9, client=client, callbacks=[fail])
-    found = json.loads(fetch(client, "training.json"))
+    found = status(client)
     assert (found["state"], found["epoch"]) == (state, 1)
 
 
@@ -257,15 +250,14 @@ os._exit(0)
 
 def test_a_process_that_exits_after_an_error_has_sent_it(client):
     subprocess.run([sys.executable, "-c", FAIL_AND_EXIT, client.scheduler.address], check=True)
-    assert json.loads(fetch(client, "training.json?run=runs/exits"))["state"] == "failed"
+    assert status(client, "runs/exits")["state"] == "failed"
 
 
 @pytest.mark.parametrize("event", [RunFailed("runs/mute", 0, "failed"), RunFinished("runs/mute", 1, "epochs")])
 def test_a_scheduler_that_does_not_answer_holds_up_the_end_of_a_run_for_a_bounded_time(tmp_path, monkeypatch, event):
     monkeypatch.setattr("corpusmill.pipeline.views.dashboard.DELIVERY_SECONDS", 0.5)
     with shell_cluster(tmp_path) as (scheduler, file), Client(scheduler_file=str(file), set_as_default=False) as client:
-        send = publish(client)
-        send(RunStarted("runs/mute", "lda", 0, 7, 3, 900, {}))
+        send = begin(client, "runs/mute")
         scheduler.send_signal(signal.SIGSTOP)
         try:
             started = time.monotonic()

@@ -114,10 +114,7 @@ def check_kernel_cache() -> Iterator[Finding]:
     root = cache_folders()[0].parent
     kernels = cached_kernels()
     if not kernels:
-        yield fine(
-            "kernel cache",
-            f"{root} has none; the first run of each model compiles its kernels, which takes some seconds",
-        )
+        yield fine("kernel cache", f"no kernels in {root} yet; a first training compiles those of its model")
         return
     n_bytes = sum(file.stat().st_size for folder in cache_folders() for file in folder.rglob("*.nb[ic]"))
     yield fine("kernel cache", f"{len(kernels)} kernels, {format_bytes(n_bytes)} in {root}")

@@ -250,7 +250,7 @@ def _check_settings(url: str, published: VersionRecord, settings: dict[str, Sett
 
 
 def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    """Return the keys with different values. A key that is in one of them only comes from another software version."""
+    """Return the keys with different values. Keys that only one mapping has do not count; another version has them."""
     return [key for key in new if key in old and old[key] != new[key]]
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse
 from corpusmill import LDA
 from helpers.cells import CELLS, COUNTS, GENES, write_h5ad, write_market, write_names
 
@@ -47,11 +48,49 @@ def test_a_grid_of_models_of_accessible_regions(tmp_path, call):
     assert (found["cells"], found["regions"], found["accessible"]) == (7, 5, 13)
     assert found["n_topics"] == [2, 3, 5]
     assert found["best"] == 5
+    code, out, _ = call(*command, "-t", "2", "3", "5", "--stats")
+    header, *rows = [line.split() for line in out[out.index("\n topics") + 1 :].splitlines()]
+    statistics = found["statistics"]
+    assert header == ["topics", *statistics]
+    assert rows[1] == ["3", *(f"{values[1]:,.4f}" for values in statistics.values())]
     assert (tmp_path / "out" / "tm.5_topics.stats.json").exists()
     code, out, _ = call(*command, "-t", "2", "-t", "3")
     assert code == 0
-    assert "complete before" in out
+    assert "complete before  2, 3" in out
     code, _, err = call("cistopic", matrix, *names, "-o", tmp_path / "out" / "tm", "-n", "4", "-t", "7")
     assert (code, "(iterations 3, now 4" in err) == (4, True)
     code, _, err = call("cistopic", matrix, "-o", tmp_path / "other", "-t", "2")
     assert (code, "give the names of its cells and regions" in err) == (4, True)
+
+
+def test_names_that_are_too_few_are_refused_with_the_file_of_the_matrix(tmp_path, call):
+    matrix = tmp_path / "x.npz"
+    scipy.sparse.save_npz(matrix, scipy.sparse.csr_matrix(COUNTS.T))
+    cells = write_names(tmp_path / "cells.txt", CELLS)
+    regions = write_names(tmp_path / "regions.txt", GENES)
+    command = ("cistopic", matrix, "-o", tmp_path / "tm", "-t", "2")
+    code, _, err = call(*command, "-c", write_names(tmp_path / "short.txt", CELLS[:-1]), "-r", regions)
+    assert (code, "x.npz, transposed: has 7 rows, but 6 names of rows are given" in err) == (4, True), err
+    code, _, err = call(*command, "-c", cells, "-r", write_names(tmp_path / "short.txt", GENES[:-1]))
+    assert (code, "x.npz, transposed: has 5 columns, but the vocabulary has 4 words" in err) == (4, True), err
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_training(tmp_path, call):
+    pytest.importorskip("matplotlib")
+    command = (
+        "cistopic",
+        write_h5ad(tmp_path / "cells.h5ad"),
+        "-o",
+        tmp_path / "out" / "tm",
+        "-t",
+        "2",
+        "3",
+        "-n",
+        "2",
+    )
+    code, _, err = call(*command, "--plot", tmp_path / "out" / "grid.pgn")
+    assert (code, "cannot have the ending .pgn" in err) == (4, True), err
+    assert not (tmp_path / "out").exists()
+    code, _, err = call(*command, "--plot", tmp_path / "out" / "plots" / "grid.png")
+    assert code == 0, err
+    assert (tmp_path / "out" / "plots" / "grid.png").read_bytes().startswith(b"\x89PNG")

@@ -72,3 +72,9 @@ def test_restarts_that_are_missing_and_other_losses_are_refused(study, call):
     assert code == 2
     assert "beta_loss is 'kullback-leibler'" in err
     assert "use `cnmf consensus`" in err
+
+
+def test_factorize_without_the_options_of_prepare_says_why_it_needs_them(study, call):
+    code, _, err = call("cnmf", "factorize", "--output-dir", study.output_dir, "--name", "s")
+    assert code == 2
+    assert "give -k, -n and --seed as for `cnmf prepare`: its plan is a file of pickled objects" in err

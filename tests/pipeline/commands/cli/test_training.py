@@ -18,7 +18,8 @@ def test_doubtful_parameters_and_data_are_warned_of(project, call):
     code, _, err = call("run", "my.yaml", *settings)
     warnings = [line for line in err.splitlines() if line.startswith("warning: ")]
     assert (code, len(warnings)) == (0, 1)
-    assert "n_components is 14, but corpus has " in warnings[0]
+    assert "corpus: 43 documents and 13 words" in warnings[0]
+    assert "but n_components is 14" in warnings[0]
     settings = ("--set", "model={kind: node2vec, epochs: 1}", "--set", "run.url=walks")
     code, _, err = call("train", "my.yaml", *settings)
     assert code == 0

@@ -148,6 +148,13 @@ def test_words_of_the_corpus_are_neither_markup_nor_commands_to_the_terminal():
     assert "1%  [bold]word[/]  [2Jgone" in shown
 
 
+@pytest.mark.parametrize("state, colour", [("running", 33), ("stopped", 31), ("failed", 31), ("finished", 32)])
+def test_the_colour_of_the_state_says_whether_a_run_ended_as_intended(state, colour):
+    console = Console(width=80, file=io.StringIO(), color_system="standard", force_terminal=True)
+    console.print(draw(RunStatus(run="runs/a", algorithm="lda", state=state, epochs=2)))
+    assert f"\x1b[{colour}m{state}\x1b[0m" in console.file.getvalue()
+
+
 @pytest.mark.parametrize("width", [60, 88, 140])
 @pytest.mark.parametrize("epochs", [1, 7, 500])
 def test_the_screen_is_as_wide_as_the_terminal_and_shows_everything(width, epochs):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
@@ -78,31 +77,17 @@ def test_the_users_own_dask_settings_win(monkeypatch):
 
 
 def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
-    file = tmp_path / "scheduler.json"
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
-    scheduler = subprocess.Popen([*command, "--host", "127.0.0.1", "--scheduler-file", str(file)])
-    worker = None
-    try:
-        while not (file.exists() and file.read_text().strip().endswith("}")):
-            assert scheduler.poll() is None
-            time.sleep(0.1)
-        address = json.loads(file.read_text())["address"]
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
-        )
-        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
-            assert len(OnDask(client).capacities()) == 1
-            assert client.submit(sum, [1, 2]).result(timeout=60) == 3
-            # The worker has another working directory, and must find files that this process names by relative paths.
-            monkeypatch.chdir(tmp_path)
-            write_toy_corpus("corpus", n_chunks=2)
-            for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(64)):
-                model.fit("corpus", client=client, run=f"runs/{model._kind}")
-    finally:
-        for process in (worker, scheduler):
-            if process is not None:
-                process.terminate()
-                process.wait(20)
+    with (
+        shell_cluster(tmp_path) as (_, file),
+        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+    ):
+        assert len(OnDask(client).capacities()) == 1
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+        # The worker has another working directory, and must find files that this process names by relative paths.
+        monkeypatch.chdir(tmp_path)
+        write_toy_corpus("corpus", n_chunks=2)
+        for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(64)):
+            model.fit("corpus", client=client, run=f"runs/{model._kind}")
 
 
 def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):

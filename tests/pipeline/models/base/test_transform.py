@@ -1,0 +1,74 @@
+"""``transform`` of documents in memory: the same rows as from a corpus on disk, without writing one."""
+
+import tempfile
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest
+from corpusmill.io.errors import DataError
+from corpusmill.io.readers import memory
+from helpers.documents import BOATS_AND_BREAD
+
+#: Documents with words that no model has, without words, and of other lengths.
+NEW = ["boat sea unheardof boat", "", "oven bread sea " * 50]
+
+
+def models():
+    return [
+        LDA(2, max_iter=3, device="cpu"),
+        RandomIndexing(16, seed_length=4, device="cpu"),
+        Word2Vec(vector_size=8, min_count=1, epochs=1, device="cpu"),
+    ]
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: type(model).__name__)
+def test_documents_in_memory_are_transformed_without_files(model, tmp_path, monkeypatch):
+    model.fit(BOATS_AND_BREAD)
+    stored = [model.transform(ingest(documents, str(tmp_path / name))) for name, documents in forms()]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    for rows, (_, documents) in zip(stored, forms(), strict=True):
+        np.testing.assert_array_equal(model.transform(documents), rows)
+
+
+def test_many_documents_in_memory_are_read_in_batches(tmp_path, monkeypatch):
+    documents = NEW * 20
+    model = LDA(2, max_iter=3, device="cpu").fit(BOATS_AND_BREAD)
+    rows = model.transform(ingest(documents, str(tmp_path / "corpus")))
+    monkeypatch.setattr(memory, "BATCH_BYTES", 100)
+    assert len(list(model._read_documents(documents))) > 10
+    np.testing.assert_array_equal(model.transform(documents), rows)
+
+
+def forms():
+    """Return the same documents as texts and as lists of words."""
+    return [("texts", NEW), ("lists", [text.split() for text in NEW])]
+
+
+def test_a_matrix_in_memory_is_transformed_without_files(tmp_path, monkeypatch):
+    counts = np.random.default_rng(0).poisson(0.7, size=(20, 8))
+    counts[3] = 0
+    model = LDA(3, max_iter=5, device="cpu").fit(counts)
+    rows = model.transform(ingest(counts, str(tmp_path / "corpus")))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    for form in (counts, counts.astype(np.float32), scipy.sparse.csr_array(counts), scipy.sparse.csc_matrix(counts)):
+        np.testing.assert_array_equal(model.transform(form), rows)
+    np.testing.assert_array_equal(model.transform(counts[5:6]), rows[5:6])
+
+
+@pytest.mark.parametrize("model", [*models(), NMF(2, max_iter=3, device="cpu")], ids=lambda model: type(model).__name__)
+def test_no_documents_are_refused(model):
+    model.fit(BOATS_AND_BREAD)
+    with pytest.raises(DataError, match="contains no document"):
+        model.transform([])
+
+
+def test_nmf_of_a_matrix_refuses_documents():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.eye(3, dtype=int), columns=["boat", "sea", "oven"])
+    model = NMF(2, max_iter=3, device="cpu").fit(frame)
+    documents = [["boat", "sea"]]
+    calls = (model.transform, model.score, model.match_halves, lambda documents: model.query(documents[0]))
+    for call in calls:
+        with pytest.raises(AttributeError, match=r"this NMF was fitted on a matrix, .*: pass a matrix with the same"):
+            call(documents)

@@ -8,6 +8,8 @@ LINK = re.compile(r"^:ivar (?P<name>\w+)_:")
 
 #: Stands for a colon while napoleon reads a docstring: a character that no text has.
 COLON = "\ue000"
+#: Follows the word "shape" in a type, and is not visible. Otherwise Sphinx would link the word to `Matrix.shape`.
+NO_LINK = "\u200b"
 
 
 def hide_colons(app, what, name, documented, options, lines):
@@ -17,8 +19,10 @@ def hide_colons(app, what, name, documented, options, lines):
 
 
 def restore(app, what, name, documented, options, lines):
-    """Restore the colons, and escape the underscore at the end of names such as ``components_``."""
-    lines[:] = [LINK.sub(r":ivar \g<name>\\_:", line.replace(COLON, ":")) for line in lines]
+    """Restore the colons, and prevent wrong links: of names such as ``components_``, and of the word "shape"."""
+    for number, line in enumerate(lines):
+        line = line.replace(COLON, ":").replace(" of shape (", f" of shape{NO_LINK} (")
+        lines[number] = LINK.sub(r":ivar \g<name>\\_:", line)
 
 
 def setup(app):

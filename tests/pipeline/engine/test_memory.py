@@ -25,24 +25,37 @@ def client(cluster_of):
 
 
 def new_pages(n_arrays, nbytes):
-    """Return how many pages the system provides for arrays that are made one after the other, but for the first."""
+    """Return how many pages the system provides for each of several arrays that are made one after the other.
+
+    Only pages of this thread count, because the other threads of a worker make objects of their own.
+    """
     np.ones(ARRAY_BYTES, np.uint8)
     np.ones(nbytes, np.uint8)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    pages = [resource.getrusage(resource.RUSAGE_THREAD).ru_minflt]
     for _ in range(n_arrays):
         np.ones(nbytes, np.uint8)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        pages.append(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt)
+    return np.diff(pages)
+
+
+def assert_most_reuse_memory(client, nbytes):
+    """Assert that most of the arrays of a task are made in memory that the process has.
+
+    An object of another thread may take the place of an array, so not all are.
+    """
+    pages = client.submit(new_pages, 20, nbytes, pure=False).result()
+    fewest_if_new = nbytes // HUGE_PAGE_BYTES
+    assert np.median(pages) < fewest_if_new // 2, pages.tolist()
 
 
 def test_tasks_reuse_the_memory_of_arrays(client):
-    assert client.submit(new_pages, 20, ARRAY_BYTES, pure=False).result() < ARRAY_BYTES // PAGE_BYTES
+    assert_most_reuse_memory(client, ARRAY_BYTES)
 
 
 def test_large_arrays_share_memory_of_five_percent_of_the_limit():
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
         OnDask(client)
-        found = client.submit(new_pages, 20, int(KEPT_SHARE / 2 * LIMIT), pure=False).result()
-    assert found < KEPT_ARRAY_BYTES // HUGE_PAGE_BYTES
+        assert_most_reuse_memory(client, int(KEPT_SHARE / 2 * LIMIT))
 
 
 def resident_bytes():

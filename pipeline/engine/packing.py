@@ -1,4 +1,4 @@
-"""Smaller forms of arrays, for the network and for the store. `unpack` recognises them by their names."""
+"""Smaller forms of arrays, for the network and for the store. `unpack` and `widen` recognise them by their names."""
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from .device import kernels
 
 #: Begins the name of an array of packed rows of counts. The rest is the name of the array of columns.
 PACKED = "packed_"
+#: Begins the name of an array of bytes. The rest is the name of the uint16 array that has the same numbers.
+NARROW = "narrow_"
 #: Name of the array that `index_rows` adds.
 STARTS = "row_starts"
 
@@ -46,6 +48,28 @@ def unpack(arrays: Arrays, chosen: np.ndarray | None = None) -> Arrays:
     else:
         rows = unpack_rows(arrays[name])
     return {"row_ptr": rows.row_ptr, name.removeprefix(PACKED): rows.columns, "counts": rows.counts}
+
+
+def narrow(arrays: Arrays) -> Arrays:
+    """Return uint16 arrays as bytes if all of their numbers are below 256, and others unchanged."""
+    stored = {}
+    for name, array in arrays.items():
+        if array.dtype == np.uint16 and array.max(initial=0) < 256:
+            stored[NARROW + name] = array.astype(np.uint8)
+        else:
+            stored[name] = array
+    return stored
+
+
+def widen(arrays: Arrays) -> Arrays:
+    """Return the arrays that `narrow` was given."""
+    given = {}
+    for name, array in arrays.items():
+        if name.startswith(NARROW):
+            given[name.removeprefix(NARROW)] = array.astype(np.uint16)
+        else:
+            given[name] = array
+    return given
 
 
 def index_rows(arrays: Arrays) -> Arrays:

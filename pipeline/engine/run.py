@@ -30,7 +30,7 @@ from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, JsonObject, Store, check_format, encode_json, to_json
 from .algorithm import EXECUTION_PARAMETERS, AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
-from .packing import unpack
+from .packing import narrow, unpack, widen
 
 FORMAT = 2
 LOCK = "run.lock"
@@ -181,11 +181,11 @@ class RunStore:
 
     def state(self, step: int, chunk: int) -> Arrays:
         """Read a chunk's state as it was after a step."""
-        return self.store.read_arrays(f"{self.folder(step)}/state/{chunk:06d}")
+        return widen(self.store.read_arrays(f"{self.folder(step)}/state/{chunk:06d}"))
 
     def write_state(self, step: int, chunk: int, arrays: Arrays) -> None:
         """Write a chunk's state. The arrays must not change afterwards."""
-        self.store.write_constant_arrays(f"{self.folder(step)}/state/{chunk:06d}", arrays)
+        self.store.write_constant_arrays(f"{self.folder(step)}/state/{chunk:06d}", narrow(arrays))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

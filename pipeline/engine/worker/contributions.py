@@ -258,7 +258,7 @@ def sweep_shards(
                 if position is None:
                     return
                 swept = sweeper.shard(phase.chunks(position), lambda: _chunks_of(phase, source.upcoming()))
-                with _counting_device(swept.report):
+                with _measuring(swept.report):
                     sums.add((position, position + 1), swept.deltas)
                 reports[position] = swept.report
                 on_swept(position, swept.report)
@@ -282,17 +282,22 @@ def sweep_shards(
             helper.result()
     with contextlib.ExitStack() as merging:
         if reports:
-            merging.enter_context(_counting_device(next(iter(reports.values()))))
+            merging.enter_context(_measuring(next(iter(reports.values()))))
         pieces = sums.items()
     return Contribution(key, address, reports, pieces, phase.job.algorithm.pack)
 
 
 @contextlib.contextmanager
-def _counting_device(report: ShardReport) -> Iterator[None]:
-    """Context manager: add what this thread does on the CUDA device to a report."""
+def _measuring(report: ShardReport) -> Iterator[None]:
+    """Context manager: add the time of merging deltas to a report, and what this thread does on the CUDA device.
+
+    The time counts as that of kernels: some deltas of LDA are topics, which are counted when they are merged.
+    """
     device = DeviceCounts()
+    started = time.perf_counter()
     with device.counting():
         yield
+    report["seconds"]["kernel"] += time.perf_counter() - started
     add_numbers(report["device"], device.totals)
 
 

@@ -291,31 +291,38 @@ def write_matrix(
     (1, 4)
     """
     writer = _Writer(Store(url, is_durable), np.dtype(dtype))
-    is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
-    for block in [data] if is_one_block else data:
-        for part in _cut(block, chunk_numbers):
-            writer.add(part)
+    for block in _cut_all(data, chunk_numbers):
+        writer.add(block)
     return writer.finish(columns, rows)
 
 
-class _Writer:
-    """Writes chunks one after another, then matrix.json."""
+def chunks_of(
+    data: MatrixBlock | Iterable[MatrixBlock], dtype: npt.DTypeLike, title: str
+) -> Iterator[SparseMatrixChunk | DenseMatrixChunk]:
+    """Yield the chunks that `write_matrix` would write. Raise the same errors, in which the matrix is ``title``."""
+    checked = _CheckedRows(title, np.dtype(dtype))
+    for number, block in enumerate(_cut_all(data, CHUNK_NUMBERS)):
+        arrays = checked.arrays(block)
+        yield SparseMatrixChunk(number, **arrays) if checked.is_sparse else DenseMatrixChunk(number, **arrays)
+    checked.finish()
 
-    def __init__(self, store: Store, dtype: np.dtype):
-        self.store = store
+
+class _CheckedRows:
+    """Checks blocks of rows, one after another, and converts them to the arrays of a chunk."""
+
+    def __init__(self, title: str, dtype: np.dtype):
+        self.title = title
         self.dtype = dtype
-        self.chunks: list[MatrixChunkInfo] = []
         self.n_rows = 0
         self.total = 0.0
-        self.digest = hashlib.sha256(str(dtype).encode())
         #: Width of the blocks, and whether they are sparse; known from the first block on.
         self.n_columns = -1
         self.is_sparse = False
-        #: Whether a chunk lost all its non-zero entries, because they are too small for ``dtype``.
+        #: Whether a block lost all its non-zero entries, because they are too small for ``dtype``.
         self.has_vanished = False
 
-    def add(self, block: MatrixBlock) -> None:
-        """Check some rows and write them as a chunk."""
+    def arrays(self, block: MatrixBlock) -> dict[str, np.ndarray]:
+        """Return the arrays of the next block; raise DataError for one that cannot be stored."""
         self._check_alike(block)
         self._check_entries(block)
         # An entry that becomes infinite is refused below.
@@ -326,24 +333,82 @@ class _Writer:
                 arrays = {"data": np.ascontiguousarray(block, self.dtype)}
         # The mean of the entries, total / size, scales the start of a factorisation.
         total = float(arrays["data"].sum(dtype=np.float64))
-        self._check_stored(block, arrays["data"], total)
+        self._check_converted(block, arrays["data"], total)
         self.total += total
+        self.n_rows += block.shape[0]
+        return arrays
+
+    def finish(self) -> None:
+        """Raise DataError if there was nothing, or if nothing is left of it."""
+        if not self.n_rows or self.n_columns < 1:
+            raise DataError(f"{self.title}: the matrix has no rows or no columns")
+        if self.has_vanished and self.total == 0:
+            raise DataError(
+                f"{self.title}: all non-zero entries are too small for {self.dtype}, where they are 0: scale the matrix"
+            )
+
+    def _check_alike(self, block: MatrixBlock) -> None:
+        is_sparse = scipy.sparse.issparse(block)
+        n_columns = block.shape[1]
+        if self.n_columns < 0:
+            self.n_columns = n_columns
+            self.is_sparse = is_sparse
+        if (n_columns, is_sparse) != (self.n_columns, self.is_sparse):
+            raise DataError(
+                f"{self.title}: blocks of rows must have the same form, but the one at row {self.n_rows} has "
+                f"{_describe_block(n_columns, is_sparse)}, and the one before it "
+                f"{_describe_block(self.n_columns, self.is_sparse)}"
+            )
+
+    def _check_entries(self, block: MatrixBlock) -> None:
+        entries = block.data if self.is_sparse else block
+        is_bad = ~(np.isfinite(entries) & (entries >= 0))
+        if is_bad.any():
+            row, column, value = first_marked_entry(block, is_bad)
+            raise DataError(
+                f"{self.title}: row {self.n_rows + row}, column {column} is {value}: entries must be finite and not "
+                f"negative"
+            )
+
+    def _check_converted(self, block: MatrixBlock, converted: np.ndarray, total: float) -> None:
+        """Check the entries after the conversion to ``dtype``, given their sum."""
+        if total == 0:
+            self.has_vanished = self.has_vanished or bool((block.data if self.is_sparse else block).any())
+        if np.isfinite(total):
+            return
+        is_bad = ~np.isfinite(converted)
+        # The sum of finite float64 may be infinite, too.
+        if is_bad.any():
+            row, column, value = first_marked_entry(block, is_bad)
+            raise DataError(
+                f"{self.title}: row {self.n_rows + row}, column {column} is {value}: entries must be finite, and the "
+                f"largest {self.dtype} is {np.finfo(self.dtype).max:.2g}; scale the matrix"
+            )
+
+
+class _Writer:
+    """Writes chunks one after another, then matrix.json."""
+
+    def __init__(self, store: Store, dtype: np.dtype):
+        self.store = store
+        self.rows = _CheckedRows(store.url, dtype)
+        self.chunks: list[MatrixChunkInfo] = []
+        self.digest = hashlib.sha256(str(dtype).encode())
+
+    def add(self, block: MatrixBlock) -> None:
+        """Check some rows and write them as a chunk."""
+        first_row = self.rows.n_rows
+        arrays = self.rows.arrays(block)
         self.store.write_arrays(f"train/{len(self.chunks):06d}", arrays)
         for name in sorted(arrays):
             self.digest.update(name.encode() + str(arrays[name].shape).encode() + arrays[name].tobytes())
-        self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), self.n_rows))
-        self.n_rows += block.shape[0]
+        self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), first_row))
 
     def finish(self, columns: Sequence[str] | None, rows: pa.Array | None) -> Matrix:
         """Write the names, the table of chunks and matrix.json, and open the store."""
-        if not self.n_rows or self.n_columns < 1:
-            raise DataError(f"{self.store.url}: the matrix has no rows or no columns")
-        if self.has_vanished and self.total == 0:
-            raise DataError(
-                f"{self.store.url}: all non-zero entries are too small for {self.dtype}, where they are 0: scale the "
-                f"matrix"
-            )
-        for kind, names, length in (("columns", columns, self.n_columns), ("rows", rows, self.n_rows)):
+        written = self.rows
+        written.finish()
+        for kind, names, length in (("columns", columns, written.n_columns), ("rows", rows, written.n_rows)):
             if names is not None and len(names) != length:
                 raise DataError(f"{self.store.url}: the matrix has {length} {kind}, but {len(names)} names for them")
         if columns is not None:
@@ -356,61 +421,30 @@ class _Writer:
             {
                 "kind": "matrix",
                 "format": FORMAT,
-                "n_documents": self.n_rows,
-                "n_words": self.n_columns,
+                "n_documents": written.n_rows,
+                "n_words": written.n_columns,
                 "n_tokens": sum(chunk.tokens for chunk in self.chunks),
-                "sparse": self.is_sparse,
+                "sparse": written.is_sparse,
                 "has_column_names": columns is not None,
                 "has_row_names": rows is not None,
-                "dtype": self.dtype.name,
-                "total": self.total,
+                "dtype": written.dtype.name,
+                "total": written.total,
                 "hash": self.digest.hexdigest()[:32],
                 "chunks": len(self.chunks),
             },
         )
         return Matrix(self.store.url)
 
-    def _check_alike(self, block: MatrixBlock) -> None:
-        is_sparse = scipy.sparse.issparse(block)
-        n_columns = block.shape[1]
-        if self.n_columns < 0:
-            self.n_columns = n_columns
-            self.is_sparse = is_sparse
-        if (n_columns, is_sparse) != (self.n_columns, self.is_sparse):
-            raise DataError(
-                f"{self.store.url}: blocks of rows must have the same form, but the one at row {self.n_rows} has "
-                f"{_describe_block(n_columns, is_sparse)}, and the one before it "
-                f"{_describe_block(self.n_columns, self.is_sparse)}"
-            )
-
-    def _check_entries(self, block: MatrixBlock) -> None:
-        entries = block.data if self.is_sparse else block
-        is_bad = ~(np.isfinite(entries) & (entries >= 0))
-        if is_bad.any():
-            row, column, value = first_marked_entry(block, is_bad)
-            raise DataError(
-                f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite and "
-                f"not negative"
-            )
-
-    def _check_stored(self, block: MatrixBlock, stored: np.ndarray, total: float) -> None:
-        """Check the entries after the conversion to ``dtype``, given their sum."""
-        if total == 0:
-            self.has_vanished = self.has_vanished or bool((block.data if self.is_sparse else block).any())
-        if np.isfinite(total):
-            return
-        is_bad = ~np.isfinite(stored)
-        # The sum of finite float64 may be infinite, too.
-        if is_bad.any():
-            row, column, value = first_marked_entry(block, is_bad)
-            raise DataError(
-                f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite, and "
-                f"the largest {self.dtype} is {np.finfo(self.dtype).max:.2g}; scale the matrix"
-            )
-
 
 def _describe_block(n_columns: int, is_sparse: bool) -> str:
     return f"{n_columns} columns ({'sparse' if is_sparse else 'dense'})"
+
+
+def _cut_all(data: MatrixBlock | Iterable[MatrixBlock], chunk_numbers: int) -> Iterator[MatrixBlock]:
+    """Cut a matrix, or blocks of its rows, as `_cut` does."""
+    is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
+    for block in [data] if is_one_block else data:
+        yield from _cut(block, chunk_numbers)
 
 
 def _cut(block: MatrixBlock, chunk_numbers: int) -> Iterator[MatrixBlock]:

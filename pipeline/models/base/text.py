@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
 from ....io.stores.store import Store
 from ....io.text.vocabulary import find_word_ids
 from ...engine.algorithm import DataT
-from ...engine.executors import executor_for
+from ...engine.data import TrainingData
+from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
 from . import apply
 from .apply import TransformCounts
@@ -70,10 +72,10 @@ class TextEstimator(Estimator[DataT]):
     # --- further documents ---
 
     def _open_documents(self, X: DataLike) -> Corpus:
-        """Open the documents of ``transform`` and the like; raise DataError for a store of a matrix."""
+        """Open the documents of ``score`` and the like; raise DataError for a store of a matrix."""
         data = self._open_for_transform(X)
         if not isinstance(data, Corpus):
-            raise DataError(f"{data.title}: a matrix, where documents are needed: pass a corpus or its path")
+            raise _not_documents(data)
         return data
 
     @abstractmethod
@@ -99,12 +101,14 @@ class TextEstimator(Estimator[DataT]):
         Returns
         -------
         ndarray or data frame of shape (D, K)
-            float32. `set_output` chooses data frames.
+            float32, or the ``dtype`` of an NMF. `set_output` chooses data frames.
 
         Raises
         ------
         DataError
-            If there is no document.
+            If there is no document, or if the columns of a matrix are not the model's.
+        AttributeError
+            If the model was fitted on a matrix, and X has documents.
 
         Examples
         --------
@@ -114,30 +118,38 @@ class TextEstimator(Estimator[DataT]):
         >>> lda.transform(["a storm at sea"]).shape
         (1, 2)
         """
-        is_stored = isinstance(X, Corpus | str | os.PathLike) and not is_matrix(X)
+        is_stored = isinstance(X, Corpus | Matrix | str | os.PathLike) and not is_matrix(X)
         if not is_stored and executor_for(client).runs_here:
             title = "documents in memory"
-            rows = [self._transform_chunk(*documents) for documents in self._read_documents(X)]
+            rows = list(self._transform_in_memory(X))
         else:
-            corpus = self._open_documents(X)
-            title = corpus.title
-            rows = apply.map_chunks(self, corpus, client, apply.transform_chunk)
+            store = self._open_for_transform(X)
+            title = store.title
+            rows = apply.map_chunks(self, store, client, self._transform_task(store))
         if not rows:
             raise DataError(f"{title}: contains no document")
         return self._as_output(np.concatenate(rows), X)
 
-    def _read_documents(self, X: DataLike) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield documents in memory in the form that `_transform_chunk` takes.
+    def _transform_task(self, store: DataT) -> Task:
+        """Return the task that transforms a chunk of a store; raise DataError if the model does not fit the store."""
+        if not isinstance(store, Corpus):
+            raise _not_documents(store)
+        return apply.transform_chunk
 
-        They are not ingested, because that takes longer than to transform a few documents.
+    def _transform_in_memory(self, X: DataLike) -> Iterator[np.ndarray]:
+        """Yield the rows of data in memory, batch by batch.
+
+        The data is not ingested, because that takes longer than to transform a few documents.
         """
         self._check_fixed_parameters()
         vocabulary = self._vocabulary()
         matrix = self._as_matrix(X)
         if matrix is None:
-            yield from documents_of(read_documents(X, type(self).__name__), vocabulary)
+            batches = documents_of(read_documents(X, type(self).__name__), vocabulary)
         else:
-            yield from documents_of(matrix.values, vocabulary, matrix.names)
+            batches = documents_of(matrix.values, vocabulary, matrix.names)
+        for doc_ptr, words in batches:
+            yield self._transform_chunk(doc_ptr, words)
 
     @property
     def _n_features_out(self) -> int:
@@ -359,6 +371,10 @@ class CorpusEstimator(TextEstimator[Corpus]):
         if isinstance(held_out, Corpus | str | os.PathLike):
             return self._open_data(held_out)
         return held_out_documents(held_out, data, type(self).__name__)
+
+
+def _not_documents(data: TrainingData) -> DataError:
+    return DataError(f"{data.title}: a matrix, where documents are needed: pass a corpus or its path")
 
 
 def held_out_documents(held_out: DataLike, data: Corpus, owner: str) -> Corpus:

@@ -1,7 +1,7 @@
 """The estimator NMF: non-negative matrix factorisation with scikit-learn's names."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import Matrix
+from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
+from ...engine.executors import Task
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
 from ..base import apply
@@ -35,7 +36,7 @@ from .frobenius import SOLVERS, PaperHals
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
-from .rows import matrix_from
+from .rows import blocks_of, matrix_from
 from .side_by_side import BLOCK_ARRAYS, SideBySide
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
@@ -391,41 +392,23 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         """Return the columns of a matrix with names. A model of a corpus has words instead."""
         return None if isinstance(data, Corpus) else super()._columns_of_store(data)
 
-    def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
-        """Return the rows' factor with W fixed.
-
-        Parameters
-        ----------
-        X : store, URL or data in memory
-            The rows, as for `fit`. Words that are not in the model's vocabulary are skipped.
-        client : distributed.Client, optional
-            Where to compute. By default the current Dask client, or this process if there is none.
-
-        Returns
-        -------
-        ndarray or data frame of shape (D, K)
-            One row per document or sample. `set_output` chooses data frames.
-
-        Raises
-        ------
-        DataError
-            If the columns are not the model's.
-        AttributeError
-            If the model was fitted on a matrix, and X has documents.
-
-        Examples
-        --------
-        >>> from corpusmill import NMF
-        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
-        >>> NMF(n_components=2).fit(documents).transform(["a storm at sea"]).shape
-        (1, 2)
-        """
-        store = self._open_for_transform(X)
-        if not store.chunks:
-            raise DataError(f"{store.title}: contains no document")
+    def _transform_task(self, store: Corpus | Matrix) -> Task:
+        """Return the task that transforms a chunk of a store; raise DataError for a matrix with other columns."""
         self._check_columns(store)
-        task = apply.transform_chunk if isinstance(store, Corpus) else inference.rows_of_matrix
-        return self._as_output(np.concatenate(apply.map_chunks(self, store, client, task)), X)
+        return apply.transform_chunk if isinstance(store, Corpus) else inference.rows_of_matrix
+
+    def _transform_in_memory(self, X: DataLike) -> Iterator[np.ndarray]:
+        """Yield the rows of data in memory, batch by batch. A model of a matrix takes matrices."""
+        matrix = None if self._fitted().has_words else self._as_matrix(X)
+        if matrix is None:
+            yield from super()._transform_in_memory(X)
+            return
+        self._check_fixed_parameters()
+        title = "matrix in memory"
+        self._check_n_columns(matrix.n_columns, title)
+        factor = self._factor
+        for chunk in chunks_of(blocks_of(matrix.values), self.dtype, title):
+            yield inference.rows_of_chunk(chunk, factor)
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
@@ -493,7 +476,9 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         return rows @ self.components_
 
     def _check_columns(self, store: Corpus | Matrix) -> None:
-        if isinstance(store, Matrix) and store.n_words != len(self._W):
-            raise DataError(
-                f"{store.title}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
-            )
+        if isinstance(store, Matrix):
+            self._check_n_columns(store.n_words, store.title)
+
+    def _check_n_columns(self, n_columns: int, title: str) -> None:
+        if n_columns != len(self._W):
+            raise DataError(f"{title}: has {n_columns} columns, the model {len(self._W)}: give the same columns")

@@ -16,6 +16,7 @@ from ..base.apply import ModelHandle, open_model
 from ..base.document_completion import select_tokens, split_mask
 from ..base.saved import TrainedModel
 from .factorization import Factorization
+from .rows import StoredRows, rows_of
 
 #: Share of a document's words that a score leaves to their overall frequency.
 BACKGROUND = 0.05
@@ -31,10 +32,13 @@ class TrainedFactor(NamedTuple):
 
 def rows_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> np.ndarray:
     """Return the rows of H of a chunk of a matrix: (D, K). This is a task."""
-    algorithm, W, model = open_model(handle)._factor
-    A = algorithm.rows(data.open(), index, model.shared)
-    rows: np.ndarray = algorithm.fold_in(A, W, model.shared["S"])[0]
-    return rows
+    return rows_of_chunk(data.open().read_chunk(index), open_model(handle)._factor)
+
+
+def rows_of_chunk(chunk: StoredRows, factor: TrainedFactor) -> np.ndarray:
+    """Return the rows of H of a chunk: (D, K)."""
+    algorithm, W, model = factor
+    return algorithm.fold_in(rows_of(chunk, model.shared.get("idf"), algorithm.dtype), W, model.shared["S"])[0]
 
 
 def error_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> Arrays:

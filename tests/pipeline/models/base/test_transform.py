@@ -5,9 +5,10 @@ import tempfile
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest, write_matrix
 from corpusmill.io.errors import DataError
-from corpusmill.io.readers import memory
+from corpusmill.io.readers import bags, memory
+from corpusmill.io.stores import matrix
 from helpers.documents import BOATS_AND_BREAD
 
 #: Documents with words that no model has, without words, and of other lengths.
@@ -19,6 +20,8 @@ def models():
         LDA(2, max_iter=3, device="cpu"),
         RandomIndexing(16, seed_length=4, device="cpu"),
         Word2Vec(vector_size=8, min_count=1, epochs=1, device="cpu"),
+        NMF(2, max_iter=3, device="cpu"),
+        NMF(2, max_iter=3, weighting="tfidf", device="cpu"),
     ]
 
 
@@ -36,7 +39,7 @@ def test_many_documents_in_memory_are_read_in_batches(tmp_path, monkeypatch):
     model = LDA(2, max_iter=3, device="cpu").fit(BOATS_AND_BREAD)
     rows = model.transform(ingest(documents, str(tmp_path / "corpus")))
     monkeypatch.setattr(memory, "BATCH_BYTES", 100)
-    assert len(list(model._read_documents(documents))) > 10
+    assert len(list(model._transform_in_memory(documents))) > 10
     np.testing.assert_array_equal(model.transform(documents), rows)
 
 
@@ -56,7 +59,52 @@ def test_a_matrix_in_memory_is_transformed_without_files(tmp_path, monkeypatch):
     np.testing.assert_array_equal(model.transform(counts[5:6]), rows[5:6])
 
 
-@pytest.mark.parametrize("model", [*models(), NMF(2, max_iter=3, device="cpu")], ids=lambda model: type(model).__name__)
+def test_many_rows_of_counts_in_memory_are_read_in_batches(tmp_path, monkeypatch):
+    counts = np.random.default_rng(0).poisson(0.7, size=(20, 8))
+    model = LDA(3, max_iter=5, device="cpu").fit(counts)
+    rows = model.transform(ingest(counts, str(tmp_path / "corpus")))
+    monkeypatch.setattr(bags, "BATCH_TOKENS", 30)
+    assert len(list(model._transform_in_memory(counts))) > 3
+    np.testing.assert_array_equal(model.transform(counts), rows)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nmf_transforms_a_matrix_in_memory_without_files(tmp_path, monkeypatch, dtype):
+    rows = np.random.default_rng(0).gamma(1.0, size=(20, 8))
+    rows[rows < 1] = 0
+    model = NMF(3, max_iter=5, dtype=dtype, device="cpu").fit(rows)
+    expected = {
+        "dense": model.transform(write_matrix(str(tmp_path / "dense"), rows, dtype)),
+        "sparse": model.transform(write_matrix(str(tmp_path / "sparse"), scipy.sparse.csr_matrix(rows), dtype)),
+    }
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(matrix, "CHUNK_NUMBERS", 30)
+    np.testing.assert_array_equal(model.transform(rows), expected["dense"])
+    for form in (scipy.sparse.csr_array(rows), scipy.sparse.csc_matrix(rows), scipy.sparse.coo_matrix(rows)):
+        np.testing.assert_array_equal(model.transform(form), expected["sparse"])
+    assert expected["dense"].dtype == dtype
+    assert len(list(model._transform_in_memory(rows))) > 3
+
+
+def test_nmf_of_a_corpus_finds_numbered_columns_by_their_numbers(tmp_path):
+    counts = np.random.default_rng(0).poisson(1.0, size=(20, 8))
+    # Not in the order of frequency, which is that of the corpus.
+    counts[:, 5] += 9
+    corpus = ingest(counts, str(tmp_path / "corpus"))
+    model = NMF(3, max_iter=5, device="cpu").fit(corpus)
+    np.testing.assert_array_equal(model.transform(counts), model.transform(corpus))
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, 1e39])
+def test_nmf_refuses_entries_that_are_no_weights(bad):
+    rows = np.random.default_rng(0).gamma(1.0, size=(20, 8))
+    model = NMF(3, max_iter=5, device="cpu").fit(rows)
+    rows[4, 2] = bad
+    with pytest.raises(ValueError, match="row 4, column 2"):
+        model.transform(rows)
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: type(model).__name__)
 def test_no_documents_are_refused(model):
     model.fit(BOATS_AND_BREAD)
     with pytest.raises(DataError, match="contains no document"):

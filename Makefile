@@ -30,9 +30,10 @@ FOLDERS := configs io kernels pipeline
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
 
-# Three processes, because some tests wait. The tests of a file run in one process and share its fixtures.
+# Three processes, because some tests wait. The tests of a file run in one process and share its fixtures. The files run in
+# the order of tests/conftest.py: longest first.
 test: lint
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-test mypy imports
 	$(BIN)/ruff check .
@@ -65,7 +66,7 @@ coverage: $(VENV)/.installed-test
 	$(BIN)/python -m coverage erase
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -W ignore tests/pipeline/models/test_recorded_models.py
 	cache=$$(mktemp -d) && NUMBA_CACHE_DIR=$$cache $(BIN)/python -m coverage run -m pytest --timeout 1200 \
-		--numprocesses 3 --dist loadfile; status=$$?; rm -rf $$cache; exit $$status
+		--numprocesses 3 --dist loadfile --no-loadscope-reorder; status=$$?; rm -rf $$cache; exit $$status
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered
 

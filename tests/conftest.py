@@ -16,6 +16,7 @@ import pytest
 from corpusmill.pipeline.engine.cluster.open import dask_settings
 from distributed import Client, LocalCluster
 from helpers import python_simd
+from helpers.longest_files import RANKS
 from numba import config as numba_config
 from numcodecs.zstd import Zstd
 
@@ -27,6 +28,11 @@ hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
 
 CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] / "shared" / "data")
+
+
+def pytest_collection_modifyitems(items):
+    """Run the longest files first, so that no process works alone on one of them at the end."""
+    items.sort(key=lambda item: RANKS.get(item.path, len(RANKS)))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import re
 import statistics
 
 import pytest
+from helpers.longest_files import RANKS
 from helpers.source_tree import (
     COMPREHENSION,
     FUNCTION,
@@ -164,3 +165,7 @@ def test_there_are_no_todo_comments():
     marks = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")))
     files = [*SOURCES, *OTHERS, *files_below(ROOT / "docs", pattern="*.md"), *ROOT.glob("*.md")]
     assert not [name_of(path) for path in files if marks.search(path.read_text())]
+
+
+def test_the_longest_files_of_tests_exist():
+    assert [path for path in RANKS if not path.exists()] == []

@@ -86,7 +86,8 @@ def test_files_with_other_cells_or_genes_are_refused(tmp_path, trained):
     with pytest.raises(DataError, match="7 cells, which are not the 7 cells of"):
         annotate_file(path, trained[0], other)
     unnamed = NMF(2, max_iter=2, device="cpu").fit(SPARSE)
-    with pytest.raises(DataError, match=r"none of the 5 genes.*vocabulary=adata\.var_names"):
+    expected = pytest.warns(UserWarning, match="X has feature names, but NMF was fitted without feature names")
+    with expected, pytest.raises(DataError, match=r"none of the 5 genes.*vocabulary=adata\.var_names"):
         annotate_file(path, unnamed)
     with pytest.raises(ValueError, match="RandomIndexing has no topics"):
         annotate_file(path, RandomIndexing(vector_size=64))
@@ -196,6 +197,7 @@ def _plain(value):
 # --- the library anndata reads it ---
 
 
+@pytest.mark.filterwarnings("ignore:.*zarr v[23]", "ignore:Consolidated metadata is currently not part")
 @pytest.mark.parametrize("kind", ["h5ad", 2, 3])
 def test_anndata_reads_the_results(tmp_path, trained, kind):
     anndata = pytest.importorskip("anndata")

@@ -66,6 +66,7 @@ def stop_after(epoch):
     return lambda event: isinstance(event, EpochFinished) and event.epoch == epoch
 
 
+@pytest.mark.filterwarnings("ignore:.*The ``noload`` loader strategy is deprecated")
 def test_a_run_has_parameters_and_metrics_by_epoch_and_the_model_and_the_report(client, callback, tmp_path):
     model = LDA(2, max_iter=4, random_state=7).fit(DOCUMENTS, evaluate_every=2, callbacks=[callback])
     run = client.get_run(callback.run_id)

@@ -70,6 +70,7 @@ def docstrings_with_examples():
                 yield pytest.param(docstring, path, id=f"{module_of(path)}:{name}")
 
 
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # of mlflow's tables
 @pytest.mark.parametrize(("docstring", "path"), list(docstrings_with_examples()))
 def test_examples_in_docstrings_run(docstring, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -105,6 +106,7 @@ def call(command):
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.filterwarnings("ignore:builtin type _VocabDict has no __module__")  # of tomotopy
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if any(blocks(p, "python"))], ids=lambda p: p.name)
 def test_python_code_of_documents_runs(path, project):
     names = {"__name__": "__main__"}

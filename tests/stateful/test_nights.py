@@ -238,5 +238,5 @@ class NightsMachine(RuleBasedStateMachine):
         assert sums_by_word(load_model("models")) == sums_by_word(expected)
 
 
-TestNights = NightsMachine.TestCase
+TestNights = pytest.mark.filterwarnings("ignore:no documents are held out")(NightsMachine.TestCase)
 TestNights.settings = few(examples=3, steps=10)

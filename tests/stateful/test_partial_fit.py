@@ -30,6 +30,7 @@ def batches(draw):
     return documents, [shuffled[lo:hi] for lo, hi in zip([0, *cuts], [*cuts, len(documents)], strict=True)]
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 @pytest.mark.parametrize("kind", MODELS)
 @few(examples=2, steps=1)
 @given(drawn=batches())

@@ -28,6 +28,11 @@ def test_a_figure_says_what_it_shows_and_why_values_differ(figure):
     assert set(figure.quick) <= set(figure.parameters)
 
 
+# Of tomotopy.
+@pytest.mark.filterwarnings(
+    "ignore:builtin type _VocabDict has no __module__",
+    "ignore:The training result may differ even with fixed seed",
+)
 @pytest.mark.parametrize("figure", [f for f in FIGURES.values() if not f.needs_device], ids=lambda f: f.name)
 def test_a_figure_runs_on_tiny_input_and_draws_its_picture(figure, tmp_path):
     pytest.importorskip("matplotlib")

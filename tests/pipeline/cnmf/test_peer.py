@@ -57,6 +57,7 @@ def table(path):
         return pandas.DataFrame(**arrays)
 
 
+@pytest.mark.filterwarnings("ignore:Received a view of an AnnData")
 @pytest.mark.timeout(900)
 def test_the_steps_of_cnmf_find_the_planted_usages(studies):
     found = table(studies[0].path("usages.k_3.dt_0_5.consensus.df.npz"))

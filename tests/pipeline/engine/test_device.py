@@ -69,6 +69,7 @@ def test_modules_have_the_functions_of_their_interface(module, device):
         assert ["self", *parameters] == list(inspect.signature(method).parameters)
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_samplers_and_documents_that_do_not_run_on_a_device_are_refused(corpus):
     with pytest.raises(ValueError, match=r"sampler 'warp' has no CUDA kernels"):
         LDA(3, sampler="warp", device="cuda")._algorithm(corpus)
@@ -79,6 +80,7 @@ def test_samplers_and_documents_that_do_not_run_on_a_device_are_refused(corpus):
     assert LDA(3)._algorithm(long).device == "cpu"
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_a_model_too_large_for_the_device_is_refused_by_the_plan(corpus):
     algorithm = LDA(1000, device="cuda")._algorithm(corpus)
     needed = max(algorithm.memory(corpus, c).device for c in corpus.chunks)
@@ -88,6 +90,7 @@ def test_a_model_too_large_for_the_device_is_refused_by_the_plan(corpus):
     make_plan(LDA(1000, device="cpu")._algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_a_plan_without_a_device_needs_no_device_memory(corpus):
     algorithm = LDA(1000, device="auto")._algorithm(corpus)
     assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0)).as_numbers()["task_device"] == 0
@@ -95,6 +98,7 @@ def test_a_plan_without_a_device_needs_no_device_memory(corpus):
     assert make_plan(algorithm, corpus, with_device).as_numbers()["task_device"] > 0
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_pinned_memory_of_a_worker_with_a_device_is_part_of_its_plan(corpus):
     algorithm = LDA(1000, device="auto")._algorithm(corpus)
     alone, with_device = (

@@ -27,6 +27,8 @@ ESTIMATORS = {
     "node2vec": Node2Vec(vector_size=8, epochs=3),
     "random-indexing": RandomIndexing(vector_size=64, seed_length=4, retrain=2),
 }
+# Node2Vec warns that it takes documents for walks, which is meant here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Node2Vec takes each document")
 each = pytest.mark.parametrize("kind", MODEL_KINDS)
 OLD = BOATS_AND_BREAD
 NEW = [*BOATS_AND_BREAD[:6], "a loaf and a cake for the sailor", "a loaf for the baker"]
@@ -333,6 +335,7 @@ def test_an_interrupted_partial_fit_is_resumed_though_everything_moved(kind, cor
 # --- small and empty corpora ---
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 @each
 def test_a_corpus_of_one_document(kind):
     model = new(kind, n_components=1) if kind == "nmf" else new(kind)

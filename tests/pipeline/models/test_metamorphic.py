@@ -18,6 +18,9 @@ from helpers.documents import BOATS_AND_BREAD
 from helpers.models import bits
 from helpers.narrow_registers import NARROW
 
+# Node2Vec warns that it takes documents for walks, which is meant here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*Node2Vec takes each document")
+
 DOCUMENTS = [text.split() for text in BOATS_AND_BREAD]
 ESTIMATORS = {
     "lda": lambda: LDA(2, max_iter=3),

@@ -58,11 +58,14 @@ class RoundedLDA(LDA):
         return super().score(self._rounded(X), y, **options)
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+@pytest.mark.filterwarnings("ignore:.*Estimator .* does not inherit from")
 @pytest.mark.timeout(900)
 def test_nmf_passes_all_of_scikit_learns_checks():
     assert failed_checks(NMF(max_iter=20, device="cpu")) == {}
 
 
+@pytest.mark.filterwarnings("ignore:.*Estimator .* does not inherit from")
 @pytest.mark.timeout(900)
 def test_lda_fails_scikit_learns_checks_only_because_fractions_are_not_counts():
     for name, error in failed_checks(LDA(max_iter=2, device="cpu")).items():
@@ -71,6 +74,8 @@ def test_lda_fails_scikit_learns_checks_only_because_fractions_are_not_counts():
         assert is_about_counts or name.startswith("check_estimator_sparse"), (name, error)
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+@pytest.mark.filterwarnings("ignore:.*Estimator .* does not inherit from")
 @pytest.mark.timeout(900)
 def test_lda_of_rounded_entries_passes_all_of_scikit_learns_checks():
     assert failed_checks(RoundedLDA(5, max_iter=2, device="cpu")) == {}

@@ -58,6 +58,7 @@ def test_a_hundred_restarts_on_a_usual_number_of_cells_stay_in_memory(tmp_path, 
     assert fits_in_memory(NMF(20, restarts=100)._algorithm(matrix), matrix, Synchronous())
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_large_runs_and_runs_on_a_cluster_do_not_stay_in_memory(tmp_path, cluster_of):
     matrix = write_matrix(tmp_path / "matrix", COUNTS)
     small = NMF(3)._algorithm(matrix)

@@ -37,6 +37,7 @@ def test_drift_is_one_where_no_word_is_shared():
     assert (found["words_added"]["number"], found["words_removed"]["first"]) == (2, ["apple", "pear"])
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_the_share_of_kept_neighbours_is_measured():
     model = Word2Vec(**MODELS["word2vec"]).fit([BOATS.split(), BREAD.split()] * 10)
     assert compare_models(model, model)["kept_neighbours"] == 1.0

@@ -115,6 +115,7 @@ def test_the_help_of_retrain_lists_every_exit_code_that_it_can_have(capsys):
     assert listed == {int(code) for code in ExitCode}
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_commands_about_versions_fail_where_there_are_none(capsys):
     assert call("versions", "nothing") == 4
     assert "there are no versions here" in capsys.readouterr().err

@@ -166,6 +166,7 @@ def test_anndata_backed_and_lazy_matrices_give_the_same_model(adata, tmp_path):
     gives_the_components_of(expected, NMF(2, max_iter=3, device="cpu"), inputs[-1])
 
 
+@pytest.mark.filterwarnings("ignore:.*zarr v[23]", "ignore:Consolidated metadata is currently not part")
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_zarr_stores_give_the_model_of_their_matrix(adata, tmp_path, zarr_format):
     anndata = pytest.importorskip("anndata")

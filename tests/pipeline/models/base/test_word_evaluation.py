@@ -5,6 +5,9 @@ import pytest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.models.base.vectors import WordVectors
 
+# gensim calls its own function of an old name.
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated `init_sims`")
+
 PAIRS = "# a comment\nw1\tw2\t9.5\nW3\tw4\t2\nw5\tmissing\t1\nnot a pair\nw6\tw7\tlots\nw8\tw9\t4.25\nW10\tW11\t7\n"
 
 

@@ -58,6 +58,7 @@ def test_training_raises_the_likelihood(model):
     assert scored[-1]["log_likelihood"] > scored[0]["log_likelihood"] + 0.5
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 @pytest.mark.parametrize("n_topics, alpha", [(2, 0.1), (50, 0.1), (100, 0.05), (1000, 0.005)])
 def test_the_default_prior_of_topics_falls_with_their_number_from_fifty_on(corpus, n_topics, alpha):
     assert LDA(n_topics)._algorithm(corpus).alpha == (alpha,)
@@ -84,6 +85,7 @@ def test_the_number_of_blocks_does_not_change_the_result(corpus):
     np.testing.assert_array_equal(cut.components_, whole.components_)
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_the_largest_number_of_topics(corpus):
     model = small(n_components=32768, max_iter=3).fit(corpus)
     assert model.model_.shared["totals"].sum() == corpus.n_tokens
@@ -240,6 +242,7 @@ def test_a_corpus_eight_times_the_memory_limit_trains_within_the_estimate(large_
     assert max(peaks.values()) <= plans[0]["total"] <= MEMORY_LIMIT
 
 
+@pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_a_model_that_is_too_large_for_the_workers_is_refused_with_the_numbers(large_corpus, tmp_path):
     with (
         open_cluster("local", n_workers=1, memory_limit=MEMORY_LIMIT) as client,

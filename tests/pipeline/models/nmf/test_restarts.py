@@ -15,6 +15,7 @@ from helpers.toy import write_topic_corpus
 
 #: Different numbers of components, also more than a group has, and more columns than are trained at the same time.
 RUNS = [(5, 0), (7, 1), (20, 2), (30, 3), (30, 4), (5, 9), (70, 1)]
+pytestmark = pytest.mark.filterwarnings("ignore:.*n_components is 70; choose at most 40")
 
 
 def cells(D=150, V=40, seed=0):

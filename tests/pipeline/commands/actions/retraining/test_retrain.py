@@ -351,6 +351,7 @@ def test_retrain_model_overrides_parameters_of_later_calls():
         retrain(configuration("word2vec", url="other", model={"epoch": 1}))
 
 
+@pytest.mark.filterwarnings("ignore:no documents are held out")
 def test_a_model_of_data_without_a_source_is_trained_from_scratch_when_the_data_changes():
     Path("edges.tsv").write_text("".join(f"a{i}\tb{i % 7}\n" for i in range(40)))
     config = configuration("word2vec", url="graphs")

@@ -13,6 +13,7 @@ simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="runs in a proc
 
 
 @pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="this is the inner process")
+@pytest.mark.timeout(900)
 def test_all_cuda_tests_in_the_simulator():
     here = Path(__file__).parent
     paths = [path for path in sorted(here.rglob("test_*.py")) if path.name not in OTHERS]

@@ -214,7 +214,8 @@ def large_corpus(tmp_path_factory):
     store = Store(str(folder / "corpus"))
     info = write_chunk(store, "train", chunk)
     first = folder / "corpus" / "train" / "000000"
-    count = -(-8 * MEMORY_LIMIT // (store.size("train/000000") + 2 * info.tokens))
+    # A state has one byte per token, since there are at most 256 topics.
+    count = -(-8 * MEMORY_LIMIT // (store.size("train/000000") + info.tokens))
     for c in range(1, count):
         shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
     vocabulary = vocabulary_table([f"w{i}" for i in range(2000)], np.bincount(words, minlength=2000) * count)

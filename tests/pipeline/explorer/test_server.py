@@ -73,7 +73,9 @@ def test_a_name_is_stored_only_by_a_request_that_other_sites_cannot_send(server)
     for name in (None, 7, ["x"]):
         odd = json.dumps({"topic": 1, "name": name})
         assert request(server, path, "POST", odd, Content_Type="application/json")[0] == 400
-    assert request(server, path, "POST", body * 999, Content_Type="application/json")[0] in (400, 413)
+    # The server refuses a long body before it is sent. If it were sent, the closed connection could be reset.
+    long = request(server, path, "POST", Content_Length="50000", Content_Type="application/json")
+    assert long[0] in (400, 413)
     status, _, text = request(server, path, "POST", body, Content_Type="application/json")
     assert (status, json.loads(text)) == (200, {"names": {"1": "<b>first name"}})
     body = json.dumps({"topic": 3, "name": "x"})

@@ -27,11 +27,12 @@ from corpusmill import Corpus, Word2Vec
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.pairs import split_pairs
-from corpusmill.kernels.word2vec.text import keep_probability
+from corpusmill.kernels.word2vec.text import first_vectors, keep_probability, negative_table
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
 
 from benchmarks.common import DATA, QUICK, data_file
+from benchmarks.word2vec import psgnscc
 
 #: One sentence of this number is held out.
 HELD_OUT = 100
@@ -50,12 +51,14 @@ ANALOGIES = "eval/questions-words.txt"
 #: Candidate words of an analogy.
 ANSWERS = 30_000
 DIMENSION = 128
+#: Entries of pSGNScc's table of negatives.
+TABLE = 1 << 24
 SPEED = "M words/CPU-s"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One training. A system is a method of Word2Vec, "strata:P" for strata of P blocks, or "gensim"."""
+    """One training. A system is a method of Word2Vec, "strata:P" for strata of P blocks, "gensim" or "psgnscc"."""
 
     system: str
     window: int
@@ -134,12 +137,16 @@ def read_texts(data, quick, text, sentence, n_words):
     return Texts(kept, sentences[::HELD_OUT], corpus_from(kept, min_df=1))
 
 
+def frequent_words(corpus):
+    """Return the words that are trained, and how often they occur, the most frequent one first."""
+    frequency = corpus.vocabulary["term_frequency"].to_numpy().astype(np.int64)
+    frequency = frequency[frequency >= MIN_COUNT]
+    return corpus.vocabulary["word"].to_pylist()[: len(frequency)], frequency
+
+
 def held_out_pairs(texts):
     """Return pairs of neighbours of the held-out sentences, with negatives of the trained sentences."""
-    vocabulary = texts.corpus.vocabulary
-    frequency = vocabulary["term_frequency"].to_numpy().astype(np.int64)
-    frequency = frequency[frequency >= MIN_COUNT]
-    words = vocabulary["word"].to_pylist()[: len(frequency)]
+    words, frequency = frequent_words(texts.corpus)
     rank = {word: r for r, word in enumerate(words)}
     tokens = np.array([rank.get(word, UNKNOWN) for sentence in texts.held_out for word in sentence], np.uint32)
     ptr = np.r_[0, np.cumsum([len(sentence) for sentence in texts.held_out])].astype(np.int64)
@@ -190,6 +197,8 @@ def train(setting, texts):
     """Train with one system."""
     if setting.system == "gensim":
         return train_gensim(setting, texts.sentences)
+    if setting.system == "psgnscc":
+        return train_psgnscc(setting, texts)
     method, _, n_blocks = setting.system.partition(":")
     model = Word2Vec(
         vector_size=DIMENSION,
@@ -231,6 +240,29 @@ def train_gensim(setting, sentences):
     began = time.process_time()
     peer.train(sentences, total_examples=len(sentences), epochs=setting.epochs)
     return Trained(peer.wv.index_to_key, peer.wv.vectors, peer.syn1neg, time.process_time() - began)
+
+
+def train_psgnscc(setting, texts):
+    """Train with pSGNScc; as with gensim, the words are counted before."""
+    words, frequency = frequent_words(texts.corpus)
+    rank = {word: r for r, word in enumerate(words)}
+    sentences = [[rank[word] for word in sentence if word in rank] for sentence in texts.sentences]
+    ptr = np.r_[0, np.cumsum([len(sentence) for sentence in sentences])].astype(np.int64)
+    text = psgnscc.Text(ptr, np.array(list(itertools.chain(*sentences)), np.uint32))
+    options = psgnscc.Options(
+        window=setting.window,
+        negative=NEGATIVE,
+        keep=keep_probability(frequency, SAMPLE),
+        table=negative_table(frequency, 0.75, TABLE, random.key(setting.seed)),
+        alpha=setting.alpha,
+        epochs=setting.epochs,
+        seed=setting.seed,
+    )
+    W_in = first_vectors(np.arange(len(words), dtype=np.uint32), DIMENSION, random.key(setting.seed, 1))
+    W_out = np.zeros_like(W_in)
+    began = time.process_time()
+    psgnscc.train(text, options, W_in, W_out)
+    return Trained(words, W_in[:, :DIMENSION], W_out[:, :DIMENSION], time.process_time() - began)
 
 
 def warm_up(setting):

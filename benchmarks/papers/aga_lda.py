@@ -1,8 +1,12 @@
-"""AGA-LDA with immediate updates, as Moon's dissertation (2019) publishes it in Algorithms 10 and 11.
+"""AGA-LDA with immediate updates, after Algorithms 10 and 11 of Moon's dissertation (2019).
 
-There, a draw changes the counts of its word and the totals at once, by atomic operations, and other threads draw from
-the changed counts. The package changes them after the panel and after the mini-batch, so that topics do not depend on
-which thread comes first. Counts by document change after the mini-batch in both forms.
+A draw changes the counts of its word and the totals at once, by atomic operations, and other threads draw from the
+changed counts. The package changes them after the panel and after the mini-batch, so that topics do not depend on which
+thread comes first. Counts by document change after the mini-batch in both forms.
+
+Unlike in Algorithm 10, the token is left out of DNT too, and its old topic is lowered for other threads only after the
+draw. The settings are not those of section 2.5.4 either, which are alpha = beta = 0.1, K = 128, and 330 documents in a
+mini-batch of KOS.
 """
 
 from unittest import mock
@@ -114,7 +118,7 @@ def tables_of(tokens, z, n_documents, n_words, n_topics):
 
 
 def log_likelihood(tokens, z, n_documents, n_words, n_topics) -> float:
-    """Return the mean log likelihood of a word: equation 2.3."""
+    """Return the mean log likelihood of a token: equation 2.4, for the training documents."""
     A, B, N, alpha, beta, mass = tables_of(tokens, z, n_documents, n_words, n_topics)
     theta = (A + alpha) / (A.sum(axis=1, keepdims=True) + alpha.sum())
     phi = (B + beta) / (N + mass)

@@ -1,8 +1,8 @@
 """Collapsed Gibbs sampling in tiles, with one array of totals that all threads change by atomic additions.
 
-Source: Moon's dissertation (2019), Algorithm 3 and section 2.4.1.4, which compares this with one copy of the totals
-per tile. The shipped function, ``corpusmill.kernels.lda.collapsed.diagonals``, copies the totals, because here the
-topics depend on the speed of the threads.
+Source: Moon's dissertation (2019), Algorithm 3 and section 2.4.1.4, which compares this with one array of differences
+per thread. The shipped function, ``corpusmill.kernels.lda.collapsed.diagonals``, copies the totals for each tile,
+because here the topics depend on the speed of the threads.
 
 Reference implementation: tests/helpers/naive.py, `lda_collapsed`.
 """

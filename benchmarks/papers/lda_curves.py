@@ -49,7 +49,7 @@ def split_documents(matrix: scipy.sparse.csr_matrix, most: int, share: float = 0
 
 
 def likelihood(system, test: Documents) -> float:
-    """Return equation 2.4 of the dissertation: the logarithm of equation 2.3 per token of the test documents.
+    """Return equation 2.4 of the dissertation: the log-likelihood (equation 2.3) per token of the test documents.
 
     φ is that of training. θ of a test document maximises the same likelihood given φ, from all its tokens.
     """

@@ -6,10 +6,13 @@ Source: Moon's dissertation (2019), chapter 2:
 
 - ``sequential``: Algorithm 1, one token after the other in document order.
 - ``diagonals``: Algorithm 3, in tiles of a document group times a word block. The tiles of one wrapped diagonal are
-  drawn in parallel, since they share no document and no word. They do share N. So each tile works on a copy of N, and
-  the differences are added after the diagonal (section 2.4.1.4): the topics do not depend on the number of threads.
-- ``minibatch``: Algorithms 4 to 7. Counts do not change within a mini-batch of documents, so (A_dk + α_k) / (N_k + Vβ)
-  is computed once per document.
+  drawn in parallel, since they share no document and no word. They do share N. Section 2.4.1.4 keeps one difference per
+  thread, and adds it once per iteration. Here each tile has its own, added after the diagonal, so that topics do not
+  depend on the number of threads. Parts have equal numbers of tokens; Algorithm 3 cuts equal ranges.
+- ``minibatch``: Algorithms 4, 5 and 7. Counts do not change within a mini-batch of documents, so DNT, which is
+  (A_dk + α_k) / (N_k + Vβ), is computed once per document. The dissertation does not leave the token out. On a GPU,
+  Algorithms 9 and 10 leave it out of B and N, but not of DNT. Here it is left out of all three. Arrays of old and new
+  topics stand for TOPICS_delta and PERM (Algorithm 6).
 
 Layout: A and B are dense, 4DK and 4WK bytes for a chunk of D documents and W distinct words.
 

@@ -141,8 +141,8 @@ def draw_initial(chunk: Chunk, model: ModelBlock, key: np.uint64, out: np.ndarra
 def log_likelihood(chunk: Chunk, rows: DocumentCounts, model: ModelBlock) -> float:
     """Sum log Σ_k θ_dk φ_vk over the tokens whose words are in the model's block.
 
-    The sum over all blocks and chunks is the logarithm of equation 2.3 of Moon's dissertation (2019). Divided by the
-    number of tokens it is equation 2.4.
+    The sum over all blocks and chunks is equation 2.3 of Moon's dissertation (2019), where a sum is printed as a
+    product. Divided by the number of tokens it is equation 2.4. There, both are for test documents.
     """
     return _log_likelihood(*_open_block(chunk, model, 0), read_only_tuple(rows))
 

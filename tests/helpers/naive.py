@@ -101,7 +101,7 @@ def lda_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, leave_
 
 
 def lda_log_likelihood(docs, words, counts, prior):
-    """Return the logarithm of Moon's equation 2.3: the sum over tokens of log Σ_k φ_kv θ_dk."""
+    """Return Moon's equation 2.3, where Σ is printed as Π: the sum over tokens of log Σ_k φ_kv θ_dk."""
     A, B, N = counts
     alpha, beta = prior
     phi = (B + beta) / (N + len(B) * beta)
@@ -192,7 +192,7 @@ def lda_collapsed(order, docs, words, z, counts, prior, uniforms):
 
 
 def lda_minibatch(batches, docs, words, z, prior, uniforms, n_words):
-    """Moon's Algorithm 4, each token left out of its own counts; every mini-batch is drawn from new counts."""
+    """Moon's Algorithm 4, but each token is left out of its own counts. A mini-batch is drawn from new counts."""
     alpha, beta = prior
     shape = max(docs) + 1, n_words, len(alpha)
     for batch in batches:

@@ -11,7 +11,8 @@ Source: Moon's dissertation (2019), section 2.5, Algorithms 8 to 12. Each mini-b
 
 The paper changes B and N while it draws. Here atomic operations change B when the panel is done, and N when the
 mini-batch is done. So topics do not depend on which thread comes first. They equal those of `minibatch` on the CPU,
-except where a draw lies so close to the boundary between two topics that the rounding of sums decides.
+except where a draw lies so close to the boundary between two topics that the rounding of sums decides. The paper leaves
+the token in DNT; here it is left out of A, B and N.
 
 Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_collapsed.py.
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.

@@ -279,7 +279,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Return the log-likelihood per token (Moon 2019, equation 2.4)."""
+        """Return the log-likelihood per token (Moon 2019, equation 2.4, there of test documents)."""
         name = "held_out_log_likelihood" if held_out else "log_likelihood"
         return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
 

@@ -103,7 +103,10 @@ class DiagonalGibbs(DenseSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class MinibatchGibbs(DenseSampler):
-    """Collapsed Gibbs sampling with counts that change after each mini-batch (Moon 2019, algorithms 4 to 7)."""
+    """Collapsed Gibbs sampling with counts that change after each mini-batch (Moon 2019, algorithms 4, 5 and 7).
+
+    Unlike there, a token is left out of its own counts.
+    """
 
     has_cuda_kernels: ClassVar[bool] = True
 

@@ -157,7 +157,8 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
       sections 4 and 5.
     - G. E. Moon, "Parallel Algorithms for Machine Learning", dissertation, The Ohio State University, 2019, chapter 2:
       "reference" (algorithm 1), "uncollapsed" (algorithm 2, equation 2.2), "cgs" (algorithm 3), "minibatch"
-      (algorithms 4 to 7), and the log-likelihood per token of training documents (equation 2.4).
+      (algorithms 4, 5 and 7, but a token is left out of its own counts), and the log-likelihood per token of training
+      documents (equation 2.4, there of test documents).
     - T. P. Minka, "Estimating a Dirichlet distribution", 2000, equation 55: ``learn_priors``.
     - H. M. Wallach et al., "Evaluation Methods for Topic Models", ICML 2009, algorithm 3:
       ``score(method="left-to-right")``.

@@ -65,13 +65,15 @@ def first_documents(text, words: int):
 def bytes_a_word(dimension: int, step) -> dict[str, float]:
     """Return the bytes of device memory and its caches that a word reads and writes, by variant of the algorithm.
 
-    A row that changes is read once, and then read and written by the atomic addition.
+    A row that changes is read once, and then read and written by the atomic addition. Without the ring, each sample
+    changes the rows of all context words. All variants have as many context words as FULL-W2V.
     """
-    change, samples, around = 12 * dimension, step.negative + 1, 2 * ((step.window + 1) // 2)
-    paper = word2vec_data_movement.Case(1, 1000, dimension, step.window, step.negative, 16 << 10)
+    reach = (step.window + 1) // 2
+    change, samples, around = 12 * dimension, step.negative + 1, 2 * reach
+    paper = word2vec_data_movement.Case(1, 1000, dimension, reach, step.negative, 16 << 10)
     return {
         "full": change * (1 + samples),
-        "full, no ring": change * (around + samples),
+        "full, no ring": change * samples * (around + 1),
         "par": 4 * word2vec_data_movement.par_total(paper) / 1000,
         "skip-gram": 4 * word2vec_data_movement.sgns_total(paper) / 1000,
     }

@@ -5,6 +5,7 @@ from corpusmill.kernels.nmf.tiled import best_tile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.gpu.word2vec import bytes_a_word, step_of
 from benchmarks.papers import nmf_data_movement as nmf
 from benchmarks.papers import word2vec_data_movement as word2vec
 
@@ -43,3 +44,12 @@ def test_data_movement_of_word2vec_is_that_of_the_paper():
     assert word2vec.par_total(case) == pytest.approx(15_109_321e6, rel=5e-4)
     assert word2vec.sgns_total(case) / word2vec.par_total(case) == pytest.approx(5.67, abs=0.005)
     assert 1 - word2vec.par_repulsion(case) / word2vec.sgns_repulsion(case) == pytest.approx(0.973, abs=0.0005)
+
+
+def test_without_a_ring_each_sample_of_full_w2v_changes_itself_and_all_context_words():
+    step, _ = step_of(50, 64)
+    found = bytes_a_word(128, step)
+    row = 3 * 4 * 128  # read, and then read and written by an atomic addition
+    samples, context_words = 1 + 5, 2 * 3
+    assert found["full, no ring"] == row * samples * (1 + context_words)
+    assert found["full"] == row * (samples + 1)

@@ -1,8 +1,9 @@
 """FULL-Register: FULL-W2V without its ring, for the ablation in section 5 of the paper (Randall et al., ICS 2021).
 
-The sample's row is kept in a register of each thread while it meets all words of the window, as in FULL-W2V. But rows
-of the window's words are read from device memory for each sample, and changed there by atomic additions. One block
-alone makes the updates of FULL-W2V, and so those of the CPU.
+Rows of the window's words are read from device memory for each sample, and changed there by atomic additions. For the
+updates, each thread keeps its columns of the sample's row in registers, one at a time. The products read that row from
+device memory once per word of the window. The paper keeps it in registers for both, and the counted bytes are those of
+the paper. One block alone makes the updates of FULL-W2V, and so those of the CPU.
 """
 
 from functools import partial

@@ -1,11 +1,13 @@
 """FULL-W2V: the negatives belong to a window, and each is trained with all context words before the next one.
 
 For each word: its row of W_out (label 1), and then each of ``negative`` negatives (label 0), is trained with the rows
-of all context words in W_in. The window has a fixed width, half of ``window`` on each side.
+of all context words in W_in. The window has a fixed width: on each side half of ``window``, rounded up. For an odd
+``window`` that is the mean of a random reach.
 
 Source: Randall et al., "FULL-W2V" (ICS 2021), section 3. The paper copies context rows to a ring buffer in the
 GPU's shared memory. On a CPU the first-level cache does that: a context row is used in 2 * reach windows in a row, so
-it stays there without a copy, and a word that is twice in a window sees both updates.
+it stays there without a copy, and a word that is twice in a window sees both updates. The paper's windows pass over the
+ends of sentences (section 4.1). Here they do so only with the parameter ``ignore_sentence_ends``.
 
 Reference implementation: tests/helpers/naive.py, `word2vec_full`.
 """

@@ -7,11 +7,17 @@ For a mini-batch of 24 words with rows M_in of W_in, and n shared negatives with
 2. Repulsion: G = −α σ(M_in M_outᵀ), then W_out[negatives] += Gᵀ M_in and W_in[words] += G M_out: three small matrix
    products, in place of 24 n products of vectors.
 
-Source: Moon's dissertation (2019), Algorithms 20 to 22; 24 words per mini-batch by section 4.5.1. Algorithm 20 attracts
-and then repels sentence by sentence. Here it is mini-batch by mini-batch, so that rows come from memory once.
-Algorithm 22 draws n at random: on average three quarters of what pair-by-pair training has, and a third near the ends
-of a sentence. That costs analogies, and most of the quality in short sentences. Here n is what pair-by-pair training
-has; see `updates.number_of_negatives`.
+Source: Moon's dissertation (2019), Algorithms 20 to 22; 24 words per mini-batch by section 4.6.5 and footnote 10. What
+differs:
+
+- Algorithm 20 attracts and then repels sentence by sentence. Here it is mini-batch by mini-batch, so that rows come
+  from memory once.
+- Algorithm 21 moves the rows of a pair before the next product. Here all products of a mini-batch come first.
+- Algorithm 22 draws any word as a negative with equal probability (line 13). Here negatives are drawn in proportion to
+  frequency^0.75.
+- Algorithm 22 draws n at random: with window 5, on average three quarters of what pair-by-pair training has, and a
+  third near the ends of a sentence. That costs analogies, and most of the quality in short sentences. Here n is what
+  pair-by-pair training has; see `updates.number_of_negatives`.
 
 Reference implementation: tests/helpers/naive.py, `word2vec_par`.
 """

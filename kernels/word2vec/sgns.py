@@ -3,7 +3,9 @@
 For each word, and each of its context words c: row c of W_in is trained with the word (label 1) and with ``negative``
 negatives (label 0) in W_out.
 
-Source: Moon's dissertation (2019), Algorithm 19.
+Source: Moon's dissertation (2019), Algorithm 19. There, each negative is any word with equal probability (line 17), and
+may be the word itself. Here it is drawn in proportion to frequency^0.75, and left out if it is the word itself, as in
+the program word2vec.
 
 Reference implementation: tests/helpers/naive.py, `word2vec_sgns`.
 """

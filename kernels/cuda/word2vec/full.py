@@ -2,7 +2,8 @@
 
 Source: FULL-W2V (Randall et al., ICS 2021), sections 3 and 4. A word's row of W_in is read once when the word enters
 the window, and written once when it leaves. Each negative meets all words of the window before the next one does, so a
-row of W_out is also read and written once per window.
+row of W_out is also read and written once per window. The paper keeps this row in registers (section 3.1). Here it is
+in shared memory, because each warp needs the whole row for its products.
 
 Grid. A block trains stretch after stretch. For updates, a thread has a column. For products, a warp has a row. Rows are
 read from device memory, and for products, four numbers at a time.
@@ -52,7 +53,7 @@ class Ring(NamedTuple):
 
 
 def window_size(window: int) -> int:
-    """Return how many positions a window has: ``window`` / 2 on each side, the mean of a random reach, and the word."""
+    """Return how many positions a window has: half of ``window``, rounded up, on each side, and the word itself."""
     return 2 * ((window + 1) // 2) + 1
 
 

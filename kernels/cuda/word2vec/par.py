@@ -1,6 +1,6 @@
 """PAR-Word2Vec on a CUDA device: attraction, then repulsion from negatives that a mini-batch of words shares.
 
-Source: Moon's dissertation (2019), section 4.5, Algorithms 23 to 26.
+Source: Moon's dissertation (2019), section 4.5, Algorithms 23 to 26, with the differences that the CPU's par.py lists.
 
 Grid. A block trains stretch after stretch, mini-batch by mini-batch. For attraction, a warp has a pair of rows at a
 time; for updates, a thread has four columns, so that no thread reads what another thread of the block writes.

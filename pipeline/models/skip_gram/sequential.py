@@ -1,4 +1,7 @@
-"""Skip-gram that trains the text in its order: the methods "par", "full" and "sgns", as published."""
+"""Skip-gram that trains the text in its order: the methods "par", "full" and "sgns", after their publications.
+
+Their modules in ``kernels/word2vec`` say what differs.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -24,8 +24,9 @@ Batches are bounded, because all steps of a batch start from the same values and
 - Negatives that equal a context are not skipped. If they were, a block with one very frequent word would have next to
   no negatives, and its vectors would grow without bound.
 
-Source: the updates are Moon's (2019), Algorithms 20 to 22, as in par.py; cells are those of Lerer et al.,
-"PyTorch-BigGraph" (SysML 2019).
+Source: the updates are Moon's (2019), Algorithms 20 to 22, as in par.py. Unlike there, the centre is the input (W_in)
+and the context the target (W_out), as Mikolov et al. (2013) define skip-gram. By footnote 9 of the dissertation, both
+give equivalent vectors. Cells are those of Lerer et al., "PyTorch-BigGraph" (SysML 2019).
 
 Layout: rows are numbers within a block; W_in and W_out are the blocks (rows, D) float32.
 

@@ -6,7 +6,7 @@ equally long. A cell draws negatives from its block j alone. Its pairs repel wit
 
     w_j = (share of block j in f^0.75) / (share of block j in f P(keep))
 
-so that the expected gradient is that of negatives from the whole vocabulary.
+so that the expected gradient is that of negatives from the whole vocabulary, on average over all centres.
 
 Source: the blocks of Lerer et al., "PyTorch-BigGraph" (SysML 2019), section 4.1; the weights are ours.
 

@@ -95,9 +95,9 @@ class Node2Vec(SkipGramEstimator):
     n_blocks : int, optional
         Number of blocks of nodes for the method "strata", a power of two. At most this number of threads of all
         workers train at the same time, and each needs two blocks in memory. None takes 8, fewer for a small corpus, and
-        16 from 100 million tokens on. Choose 16 for more than four threads, 32 for more than eight, and 64 for a larger
-        cluster or a model that is larger than its memory. The number of blocks changes the result; the number of
-        workers does not.
+        16 from 100 million tokens on, counted over all epochs. Choose 16 for more than four threads, 32 for more than
+        eight, and 64 for a larger cluster or a model that is larger than its memory. The number of blocks changes the
+        result; the number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the kernels run. "auto" takes the CUDA device of a worker that has one. Walks are the same on both.
         All methods but "sgns" train on a device.

@@ -28,7 +28,8 @@ from ...topics import WordGroup
 from ..base.advice import TrainingWarning
 from ..base.vectors import WordVectors
 
-#: The two matrices of the model: a word's vector as the centre of a window, and as a neighbour.
+#: The two matrices of the model. W_in has the word vectors that users get. In strata it has the centres of windows and
+#: W_out their neighbours, and in the other methods W_in has the neighbours and W_out the centres.
 MATRICES = ("W_in", "W_out")
 #: Keys of draws that belong to no epoch: the first vectors, and the pairs on which the loss is measured.
 FIRST_VECTORS = -1

@@ -19,7 +19,7 @@ class Word2Vec(SkipGramEstimator):
     window : int, default=5
         Number of words on each side of a word that count as its neighbours. For all methods but "full" it is the
         maximum, and each word draws its own number from 1 to ``window``. For "full" every word has
-        ``(window + 1) // 2``, the mean of these draws.
+        ``(window + 1) // 2``, which is the mean of these draws if ``window`` is odd.
     min_count : int, default=5
         Ignore words with fewer occurrences.
     negative : int, default=5
@@ -39,22 +39,23 @@ class Word2Vec(SkipGramEstimator):
         threads. In gensim this needs ``workers=1``.
     method : {"strata", "par", "full", "sgns"}, default="strata"
         How the model is trained. "strata" deals the words to blocks and trains pairs of blocks at the same time, on
-        any number of workers [5]_. Its updates are those of "par". The other methods train the text in its order, on
-        one worker: "par" first attracts neighbours and then repels negative samples, which 24 words share [3]_;
-        "full" shares the negative samples of a window [4]_; "sgns" trains one pair at a time, as gensim does [2]_.
+        any number of workers [5]_. Its updates are like those of "par", but ``W_in`` has the centres of windows instead
+        of their neighbours. The other methods train the text in its order, on one worker: "par" first attracts
+        neighbours and then repels negative samples, which 24 words share [3]_; "full" shares the negative samples of a
+        window [4]_; "sgns" trains one pair at a time, as gensim does [2]_.
         "par" diverges at high learning rates: it did in one of two trainings of three epochs at 0.05. A warning
         says so. "strata" limits the steps of a batch, and stays bounded.
     ignore_sentence_ends : bool, default=False
-        Let a window extend from one document into the next. gensim never does.
+        Let a window extend from one document into the next. The program FULL-W2V always does [4]_, and gensim never.
     threads : int, default=1
         Number of threads that train, for the method "strata". A worker of a cluster with more threads uses all of its
         own. It does not change the result. It corresponds to ``workers`` in gensim, where the default is 3.
     n_blocks : int, optional
         Number of blocks of words for the method "strata", a power of two. At most this number of threads of all
         workers train at the same time, and each needs two blocks in memory. None takes 8, fewer for a small corpus, and
-        16 from 100 million tokens on. Choose 16 for more than four threads, 32 for more than eight, and 64 for a larger
-        cluster or a model that is larger than its memory. The number of blocks changes the result; the number of
-        workers does not.
+        16 from 100 million tokens on, counted over all epochs. Choose 16 for more than four threads, 32 for more than
+        eight, and 64 for a larger cluster or a model that is larger than its memory. The number of blocks changes the
+        result; the number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the kernels run. "auto" takes the CUDA device of a worker that has one. All methods but
         "sgns" have CUDA kernels.
@@ -88,11 +89,12 @@ class Word2Vec(SkipGramEstimator):
     .. [1] Mikolov, Chen, Corrado and Dean (2013). Efficient estimation of word representations in vector space.
        arXiv:1301.3781.
     .. [2] Mikolov, Sutskever, Chen, Corrado and Dean (2013). Distributed representations of words and phrases and
-       their compositionality. NIPS 26. Equation 4 is the objective; equation 5 is the downsampling.
+       their compositionality. NIPS 26. Equation 4 is the objective. Words are downsampled as in the program word2vec,
+       not by equation 5.
     .. [3] Moon (2019). Parallel algorithms for machine learning. Dissertation, Ohio State University. Chapter 4:
        PAR-Word2Vec. Equation 4.3 is the objective; algorithms 20 to 22 are the updates.
     .. [4] Randall, Allen and Ge (2021). FULL-W2V: fully exploiting data reuse for W2V on GPU-accelerated
-       systems. ICS 2021, section 3.
+       systems. ICS 2021, sections 3 and 4.1.
     .. [5] Lerer et al. (2019). PyTorch-BigGraph: a large-scale graph embedding system. SysML 2019. Section 4.1: blocks
        of rows that are trained in pairs.
 

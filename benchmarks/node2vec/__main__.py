@@ -107,7 +107,11 @@ def measure(graph, p, q, length, rounds):
 
 
 def judge(data, seeds):
-    """Yield one row per training: F1 of node labels, F1 and AUC of edges, with the settings of the dissertation."""
+    """Yield one row per training: F1 of node labels, F1 and AUC of edges.
+
+    The settings are those of the dissertation, except that walks have 80 nodes instead of 81, and that vectors are
+    trained in strata. The paper's F1 is that of PAR-Word2Vec.
+    """
     for name, (p, q, paper) in PAPER.items():
         edges, labels = (str(data_file(data, f"graphs/{name}.{what}.tsv")) for what in ("edges", "labels"))
         for seed in seeds:

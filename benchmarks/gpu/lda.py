@@ -8,7 +8,7 @@ from benchmarks.gpu.data import trained
 from benchmarks.gpu.measure import copy_rate, print_row, timed
 
 #: M tokens/s of others by topics, for the last column.
-PAPERS = {1024: "CuLDA_CGS 690, V100", 5000: "SaberLDA 135, GTX 1080", 10_000: "SaberLDA 92, GTX 1080"}
+PAPERS = {1024: "CuLDA_CGS 690, V100", 5000: "SaberLDA 135, GTX 1080", 10_000: "SaberLDA 92, card not named"}
 
 
 @click.command()

@@ -10,7 +10,7 @@ For at most 64 topics, few_topics.py has another kernel, and for more topics and
 token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight lanes. The
 distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries of the
 document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics. The last
-part has N of the beginning of the sweep, so that it needs no new prefix sums after each token.
+part has N of the beginning of the sweep, with the token in it, so that it needs no new prefix sums after each token.
 
 Layout: the order of the tokens is that of ESCA, so one dense φ serves all tokens of a word in a group of documents. If
 a draw leaves a token at its topic, which is frequent after the first epochs, no count changes. Rows of A and B have

@@ -14,8 +14,12 @@ as the counts in it do not change:
 
 So a pass in word order reads one row of B at a time, and a pass in document order one row of A. B and N are the model
 after the previous epoch, over all chunks; A is counted from the chunk. Hence a chunk does not depend on what other
-chunks do in the same epoch. Two things differ from WarpLDA: the token is left out of the counts, both for proposing and
-for accepting, and no proposal is carried over to the next sweep.
+chunks do in the same epoch. What differs from WarpLDA:
+
+- The token is left out of the counts, both for proposing and for accepting.
+- No proposal is carried over to the next sweep.
+- B and N stay the same during a sweep. The authors' program (github.com/thu-ml/warplda, src/warplda.cpp) counts a
+  word's row of B from the current topics whenever it comes to the word, and N after each pass.
 
 The passes in word order take the words one after the other, each in all groups of documents of the chunk. So a row of B
 is expanded once per chunk. With a large vocabulary, expanding rows takes longer than drawing.

@@ -5,6 +5,9 @@ A token's draw points a random number into a line of products A_dk φ_k. On the 
 keeps the eight partial sums in one vector register. Here eight threads of a warp have one lane each, and the warp works
 on four tokens at a time.
 
+SaberLDA (Li et al., ASPLOS 2017, figure 5) keeps the products of a row in shared memory. Here `find_entry` computes
+those of one lane again.
+
 All threads of a warp call these functions together, because they use operations of the warp.
 
 Tested as parts of the draws: tests/kernels/cuda/lda/test_esca.py. Reference implementation: tests/helpers/naive.py,

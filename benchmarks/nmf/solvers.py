@@ -17,7 +17,7 @@ from corpusmill.pipeline.models.nmf.rows import prepare_for_hals
 from benchmarks.nmf.data import squared_norm
 from benchmarks.papers import nmf_sweeps
 
-#: Bytes of cache that the width of a tile is chosen for.
+#: Size of the cache that the width of a tile is chosen for, in numbers.
 CACHE = 32 << 20
 #: The solver that all others are compared with.
 PEER = "scikit-learn cd"

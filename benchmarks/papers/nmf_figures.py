@@ -15,7 +15,7 @@ from benchmarks.papers import nmf_data_movement as movement
 from benchmarks.papers import nmf_sweeps
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 
-#: The cache of this machine that equation 11 is evaluated for, in numbers of float32.
+#: Size of the cache that equation 11 is evaluated for, in numbers.
 CACHE = 32 << 20
 #: Names of the solvers as the papers call them.
 LOCAL = "corpusmill paper"

@@ -36,6 +36,8 @@ def tile_size(K: int, C: float) -> int:
 def sweep_tile(X: np.ndarray, G: np.ndarray, q: np.ndarray, floor: float, normalise: bool) -> None:
     """Update the T rows of X (T, V) one after the other: phase 2 of Algorithm 2.
 
+    It runs in one thread. Algorithm 2 divides V among threads (lines 12 and 23).
+
     On entry, G (T, V) holds keep·X + P − Q·X, computed from X before the call. q (T, T) is the tile's part of Q. X and
     G are changed in place.
     """

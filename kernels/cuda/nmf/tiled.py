@@ -5,7 +5,8 @@ another, it does what the papers do in two launches:
 
 1. Algorithm 5 computes the new values and the sum of their squares: in each warp by shuffles, in each block through
    shared memory, over the blocks by atomic additions.
-2. Algorithm 6 scales the values, and subtracts the component's change from the tile's later components.
+2. Algorithm 6 scales the values. Then the component's change is subtracted from the tile's later components, in place
+   of the sums of Algorithm 5, lines 6 to 10.
 
 A component is normalised over all rows. So between the two steps, all blocks wait for each other (`_wait_for_grid`).
 That takes a few microseconds, and a launch ten times as long. A thread has the same rows in all steps, so it needs

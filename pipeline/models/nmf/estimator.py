@@ -84,7 +84,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         Share of the penalties that is ℓ1; the rest is ℓ2.
     order : {"separable", "paper"}, default="separable"
         "separable" sets each entry to its optimum given all others, as scikit-learn's coordinate descent does.
-        "paper" follows Algorithm 1 of ALO-NMF, which normalises each column of W right after its update.
+        "paper" follows Algorithm 1 of ALO-NMF, which normalises each column of W right after its update. Unlike there,
+        the columns of the first W have length 1 too.
     sweeps : int, default=1
         Sweeps over a factor per epoch. All of them use the same matrix products, so each further sweep costs only
         about a tenth of an epoch.

@@ -33,8 +33,8 @@ Factor = Literal["W", "H"]
 
 #: Step in the address of the draws that replace unused components. No real step has this number.
 REVIVE = -2
-#: Size of the cache for which equation 11 of the ALO-NMF paper chooses the tile, in bytes.
-CACHE_BYTES = 32 << 20
+#: Size of the cache for which equation 11 of the ALO-NMF paper chooses the tile, in numbers.
+CACHE_NUMBERS = 32 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,7 +341,7 @@ class PaperHals(Hals):
     """
 
     def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return the first W with columns of length 1."""
+        """Return the first W with columns of length 1, which Algorithm 1 only has after its first epoch."""
         begun = super().begin(data, block, previous)
         if previous is None:
             begun["W"] = begun["W"] / np.linalg.norm(begun["W"], axis=0)
@@ -351,7 +351,7 @@ class PaperHals(Hals):
         self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float, float]:
         """Update W tile by tile (ALO-NMF, section 4)."""
-        tile = tile_size(self.n_components, CACHE_BYTES)
+        tile = tile_size(self.n_components, CACHE_NUMBERS)
         module = kernels("nmf.tiled", self.device)
         swept, S, inner = module.sweep_columns(W, P, Q.astype(self.dtype), tile, self.sweeps)
         return swept, S, inner, 0.0

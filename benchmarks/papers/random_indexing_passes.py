@@ -1,6 +1,8 @@
-"""Random indexing in passes of work-items on a CUDA device: the paper's own form, to compare with the shipped kernel.
+"""Random indexing in passes of work-items on a CUDA device, as in the paper, to compare with the shipped kernel.
 
-Source: Polok and Smrž, Implementing Random Indexing on GPU (2011), sections 4 and 5.
+Source: Polok and Smrž, Implementing Random Indexing on GPU (2011), section 4. Three of its optimisations are missing:
+kernels with a bitwise AND for dimensions that are powers of two, Duff's device in the unaligned passes, and first
+passes in which all work-items have equal lengths.
 
 A work-item is up to `SLICE` occurrences of one word. A thread sums one work-item in device memory. There are three
 kinds of passes:

@@ -1,4 +1,4 @@
-"""Figures 6.1 and 6.2 of "Random indexing on GPU" (Polok and Smrž 2011), on a CUDA device."""
+"""Figures 6.1 and 6.2 of "Implementing Random Indexing on GPU" (Polok and Smrž, 2011), on a CUDA device."""
 
 import numpy as np
 from corpusmill.kernels.cuda.jit import kernel

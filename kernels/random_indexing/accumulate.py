@@ -2,7 +2,7 @@
 
     T_w = Σ_(occurrences i of w) Σ_j weight_j · rotate(S_(neighbour i + j), shift_j)    (equation 2.7)
 
-Source: Polok and Smrž, "Random indexing on GPU" (2011), Algorithm 2.1 and equations 2.4 to 2.7.
+Source: Polok and Smrž, "Implementing Random Indexing on GPU" (2011), Algorithm 2.1 and equations 2.4 to 2.7.
 
 How: T_w is a sum over the occurrences of w. So tokens are taken in word order, and the sums of the current word stay in
 one row in the first-level cache. The row is copied to the result when the word is complete. So the memory of the result

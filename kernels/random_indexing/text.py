@@ -4,7 +4,8 @@
     window: the offsets j with |j| <= radius, j != 0, and their weights (equation 2.5)
     shift_j: j, its sign, or 0 (equation 2.6)
 
-Source: Polok and Smrž, "Random indexing on GPU" (2011), sections 2 and 3.
+Source: Polok and Smrž, "Implementing Random Indexing on GPU" (2011), sections 2 and 3. The paper cuts documents into
+chunks of constant length, which overlap (equations 3.1 and 3.4). Here a chunk has whole documents.
 
 Layout: the words of a chunk that are kept are numbered from 0, and its documents are one text with ``reach`` null terms
 between them. So a window at any token reads inside the text, and no window needs a test for the end of its document.

@@ -1,7 +1,7 @@
 """Random indexing on a CUDA device: sums of seeds over the neighbours of each word.
 
-Source: Polok and Smrž, Implementing Random Indexing on GPU (2011), equation 2.7. The paper's own form, in passes that
-need no atomic operations, is in benchmarks/papers/random_indexing_passes.py.
+Source: Polok and Smrž, Implementing Random Indexing on GPU (2011), equation 2.7. The paper's passes, which need no
+atomic operations, are in benchmarks/papers/random_indexing_passes.py.
 
 Grid, sparse seeds (`accumulate`). A word's occurrences are cut into pieces of up to `PIECE`, so that blocks have about
 the same work. A block has one piece, and as many columns of the word's sums as its shared memory holds. Each thread

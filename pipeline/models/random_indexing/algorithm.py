@@ -1,4 +1,4 @@
-"""Random indexing as an algorithm of the engine (Polok et al. 2011, Algorithm 4.1)."""
+"""Random indexing as an algorithm of the engine (Polok and Smrž 2011, Algorithm 4.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

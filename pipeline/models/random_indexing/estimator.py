@@ -106,7 +106,8 @@ class RandomIndexing(CorpusEstimator):
 
     References
     ----------
-    .. [1] Polok et al., "Random indexing on GPU", 2011 (Algorithm 4.1; equations 2.6 and 2.7 for the rotation).
+    .. [1] Polok and Smrž, "Implementing Random Indexing on GPU", 2011 (Algorithm 4.1; equations 2.6 and 2.7 for the
+       rotation).
     .. [2] Sahlgren, Holst and Kanerva, "Permutations as a means to encode order in word space", CogSci 2008.
 
     Examples

@@ -11,7 +11,7 @@ A table has two to four slots per token, or one per topic if that is less. So th
 the length of a document and not on the number of topics. Most documents have small tables, and a block has several
 warps. The few long documents have a launch of their own, with one warp per block.
 
-Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/lda/test_esca.py.
+Tests against the CPU's arrays, in the simulator or on a device: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 

@@ -1,6 +1,6 @@
 """Matrix products for NMF on a CUDA device: NVIDIA's libraries if CuPy is installed, otherwise plain kernels.
 
-Tested in the simulator and on a device, as parts of the sweeps: tests/kernels/cuda/nmf/test_hals.py.
+Tests as parts of the sweeps, in the simulator or on a device: tests/kernels/cuda/nmf/test_hals.py.
 """
 
 import importlib.util

@@ -22,7 +22,7 @@ Shared memory, float32 unless said otherwise, for D columns and a mini-batch of 
 Rows are four numbers longer than D. So they begin at multiples of 16 bytes, as vectors must. Eight threads that read
 vectors of eight rows use different banks.
 
-Tested in the simulator and on a device against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
+Tests against the CPU's rows, in the simulator or on a device: tests/kernels/cuda/word2vec/test_skip_gram.py.
 Reference implementation: tests/helpers/naive.py, `word2vec_par`.
 """
 

@@ -1,4 +1,4 @@
-"""Variants of CUDA kernels that only the papers' comparisons need, in the simulator and on a device."""
+"""Variants of CUDA kernels that only the papers' comparisons need, in the simulator or on a device."""
 
 from unittest import mock
 

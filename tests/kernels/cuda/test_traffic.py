@@ -1,7 +1,7 @@
 """Bytes that a sweep copies, and how often kernels are launched and the host waits: formulas for each model.
 
 A sweep uploads only arrays that are not on the device yet, and downloads only its results. These tests fail when a
-change adds a copy, a launch or a wait, and name it. They run in the simulator and on a device.
+change adds a copy, a launch or a wait, and name it. They run in the simulator or on a device.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Operations of a warp against NumPy, in the simulator and on a device."""
+"""Operations of a warp against NumPy, in the simulator or on a device."""
 
 import importlib.util
 import re

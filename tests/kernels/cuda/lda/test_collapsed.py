@@ -1,4 +1,4 @@
-"""AGA-LDA against the CPU's mini-batches, in the simulator and on a device."""
+"""AGA-LDA against the CPU's mini-batches, in the simulator or on a device."""
 
 import numpy as np
 import pytest

@@ -12,11 +12,9 @@ class LDACReader(SVMLightReader):
     _first_field = "N"
     _first_column = 0
 
-    def _check_number(self, found: dict[int, int], n_pairs: int, text: bytes, where: str) -> None:
-        promised = text.split()[0]
-        if promised != str(len(found)).encode():
+    def _check_first_field(self, field: bytes, n_columns: int, where: str) -> None:
+        if field != str(n_columns).encode():
             raise DataError(
-                f"{where}: the line has {len(found)} different words, but begins with {line_start(promised)!r}; an "
-                f"LDA-C line begins with the number of its word:count pairs"
+                f"{where}: the line has {n_columns} different words, but begins with {line_start(field)!r}; an LDA-C "
+                f"line begins with the number of its word:count pairs"
             )
-        super()._check_number(found, n_pairs, text, where)

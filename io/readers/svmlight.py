@@ -1,5 +1,6 @@
 """Reader of svmlight (libsvm) files."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -69,7 +70,10 @@ class SVMLightReader(Reader):
             raise DataError(
                 f"{where}: needs '{self._first_field} column:count ...' with whole counts, not {line_start(text)!r}"
             ) from None
-        self._check_number(found, len(pairs), text, where)
+        if len(found) < len(pairs):
+            column, times = Counter(whole_number(column) for column, _ in pairs).most_common(1)[0]
+            raise DataError(f"{where}: column {column} occurs {times} times; add up its counts")
+        self._check_first_field(text.split()[0], len(found), where)
         first = self._first_column
         last = None if names is None else first + len(names) - 1
         for column, count in found.items():
@@ -82,9 +86,5 @@ class SVMLightReader(Reader):
             check_lengths(np.array([min(sum(found.values()), MAX_COUNT)]), lambda row: where)
         return found
 
-    def _check_number(self, found: dict[int, int], n_pairs: int, text: bytes, where: str) -> None:
-        """Raise DataError unless the pairs of a line have different columns."""
-        if len(found) < n_pairs:
-            raise DataError(
-                f"{where}: only {len(found)} of {n_pairs} columns are different; add up the counts of a column"
-            )
+    def _check_first_field(self, field: bytes, n_columns: int, where: str) -> None:
+        """Raise DataError if what a line begins with does not fit its columns. Every label fits."""

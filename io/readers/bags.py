@@ -32,7 +32,9 @@ def bag_batches(
     Document d has the entries ``entry_ptr[d]:entry_ptr[d + 1]`` of ``columns`` and ``counts``, both (n,) int64, and the
     key ``keys[d]``. Raises DataError for a document with too many tokens.
     """
-    doc_ptr = np.append(0, np.cumsum(counts))[entry_ptr]
+    # Cut off, so that sums do not overflow. Counts that were too large for int64 are negative.
+    limited = np.minimum(counts.view(np.uint64), MAX_DOCUMENT_TOKENS + 1).view(np.int64)
+    doc_ptr = np.append(0, np.cumsum(limited))[entry_ptr]
     lengths = np.diff(doc_ptr)
     check_lengths(lengths, row_name)
     # Each document counts one token more than it has, so that a batch of empty documents is bounded too.
@@ -45,10 +47,9 @@ def bag_batches(
 
 def check_lengths(lengths: np.ndarray, row_name: RowName) -> None:
     """Raise DataError if the counts of a document add up to more tokens than a document may have."""
-    # Sums that overflow are negative.
-    is_wrong = (lengths < 0) | (lengths > MAX_DOCUMENT_TOKENS)
-    if is_wrong.any():
-        where = row_name(int(is_wrong.argmax()))
+    is_too_long = lengths > MAX_DOCUMENT_TOKENS
+    if is_too_long.any():
+        where = row_name(int(is_too_long.argmax()))
         raise DataError(
             f"{where}: its counts add up to more than the {MAX_DOCUMENT_TOKENS:,} words that a document may have; "
             f"correct the counts, or ingest with binarize"

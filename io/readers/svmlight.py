@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ..errors import DataError
 from ..messages import line_start
-from .bags import MAX_COUNT, bag_batches, check_lengths, read_names, whole_number
+from .bags import bag_batches, read_names, whole_number
 from .batches import Batch
 from .reader import Reader, line_partitions
 from .source import Partition, SourceFile, line_blocks
@@ -33,7 +33,7 @@ class SVMLightReader(Reader):
             yield from self._batches(part.file, data, line, names)
 
     def _batches(self, file: SourceFile, data: bytes, first_line: int, names: pa.Array | None) -> Iterator[Batch]:
-        keys: list[str] = []
+        lines: list[int] = []
         columns: list[int] = []
         counts: list[int] = []
         entry_ptr = [0]
@@ -45,7 +45,7 @@ class SVMLightReader(Reader):
             found = self._parse_line(fields[1:], text, f"{file.url}, line {line}", names)
             if self.options.binarize:
                 found = dict.fromkeys(found, 1)
-            keys.append(f"{file.name}:{line}")
+            lines.append(line)
             columns += sorted(found)
             counts += [found[column] for column in sorted(found)]
             entry_ptr.append(len(columns))
@@ -53,8 +53,10 @@ class SVMLightReader(Reader):
         shift = self._first_column if names is not None else 0
         all_columns = np.array(columns, np.int64) - shift
         all_counts = np.array(counts, np.int64)
-        all_keys = pa.array(keys, pa.string())
-        return bag_batches(all_keys, entry_ptr, all_columns, all_counts, names, lambda row: f"{file.url}, {keys[row]}")
+        keys = pa.array([f"{file.name}:{line}" for line in lines], pa.string())
+        return bag_batches(
+            keys, entry_ptr, all_columns, all_counts, names, lambda row: f"{file.url}, line {lines[row]}"
+        )
 
     @property
     def _first_column(self) -> int:
@@ -82,8 +84,6 @@ class SVMLightReader(Reader):
             if column < first or (last is not None and column > last):
                 allowed = f"{first} or more" if last is None else f"{first}..{last}"
                 raise DataError(f"{where}: the column {column} is not {allowed} (zero_based={not first})")
-        if not self.options.binarize:
-            check_lengths(np.array([min(sum(found.values()), MAX_COUNT)]), lambda row: where)
         return found
 
     def _check_first_field(self, field: bytes, n_columns: int, where: str) -> None:

@@ -362,6 +362,15 @@ def test_only_documents_beyond_the_limit_of_words_are_refused():
         check_lengths(lengths + 1, "document {}".format)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+@pytest.mark.parametrize("count, columns", [(1 << 53, 2048), (1e300, 1), (1e300, 2)])
+def test_counts_whose_sum_does_not_fit_an_integer_are_refused(count, columns):
+    matrix = np.zeros((3, columns))
+    matrix[1] = count
+    with pytest.raises(DataError, match="row 2: its counts add up to more than the 67,108,864 words"):
+        collect(open_in_memory(matrix, ReadOptions()))
+
+
 def test_mixed_documents():
     with pytest.raises(DataError, match=r"document 1 is .*: all documents must be strings, or all lists of strings"):
         collect(open_in_memory(["a", ["b"]], ReadOptions()))

@@ -197,17 +197,28 @@ def compare(bundles: Sequence[Bundle], corpus: Corpus) -> Comparison:
     return {"n_topics": numbers, "statistics": raw, "scaled": scaled(grid), "best": best_number(numbers, grid)}
 
 
-def prepare_plot(path: str) -> None:
-    """Make the folder of a plot. Raises DataError if `plot` cannot draw such a file, ImportError without matplotlib."""
+def prepare_plot(path: str) -> str:
+    """Make the folder of a plot, and return the path of its file, which ends in .png if ``path`` has no ending.
+
+    Raises DataError if `plot` cannot write such a file, ImportError without matplotlib.
+    """
     with needing("matplotlib", "corpusmill[plot]", "--plot"):
         from matplotlib.figure import Figure
 
     file = Path(path)
+    # pathlib leaves out a slash at the end.
+    is_folder = path.endswith("/") or file.is_dir()
+    if not file.suffix and not is_folder:
+        # matplotlib would add an ending, too, but not say which.
+        file = file.with_name(f"{file.name}.png")
+        is_folder = file.is_dir()
+    if is_folder:
+        raise DataError(f"{file}: a folder; give the name of a file, such as {file / 'grid.png'}")
     endings = Figure().canvas.get_supported_filetypes()
-    # Without an ending, matplotlib writes a PNG.
-    if file.suffix and file.suffix[1:].lower() not in endings:
+    if file.suffix[1:].lower() not in endings:
         raise DataError(f"{path}: a plot cannot have the ending {file.suffix}; choose one of {', '.join(endings)}")
     file.parent.mkdir(parents=True, exist_ok=True)
+    return str(file)
 
 
 def plot(comparison: Comparison, path: str) -> None:

@@ -49,9 +49,8 @@ def cistopic(
 
     ``trained`` is called with the number of topics of each model that a process of its own has trained.
     """
-    if request.plot:
-        # Before the models are trained, which takes long.
-        prepare_plot(request.plot)
+    # Before the models are trained, which takes long.
+    plot_file = prepare_plot(request.plot) if request.plot else None
     skipped: list[int] = []
 
     def note(number: int, was_complete: bool) -> None:
@@ -78,10 +77,10 @@ def cistopic(
     if request.with_anndata:
         for bundle in bundles:
             bundle.write_anndata(corpus)
-    if request.with_statistics or request.plot:
+    if request.with_statistics or plot_file:
         comparison = compare(bundles, corpus)
         facts |= dict(comparison)
-        if request.plot:
-            plot(comparison, request.plot)
-            facts["plot"] = request.plot
+        if plot_file:
+            plot(comparison, plot_file)
+            facts["plot"] = plot_file
     return facts

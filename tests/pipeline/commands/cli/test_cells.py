@@ -90,7 +90,15 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_training(tmp_path, ca
     )
     code, _, err = call(*command, "--plot", tmp_path / "out" / "grid.pgn")
     assert (code, "cannot have the ending .pgn" in err) == (4, True), err
+    (tmp_path / "folder.png").mkdir()
+    for folder in ("plots/", "folder.png", "folder"):
+        code, _, err = call(*command, "--plot", f"{tmp_path}/{folder}")
+        assert (code, "a folder; give the name of a file" in err) == (4, True), err
     assert not (tmp_path / "out").exists()
     code, _, err = call(*command, "--plot", tmp_path / "out" / "plots" / "grid.png")
     assert code == 0, err
     assert (tmp_path / "out" / "plots" / "grid.png").read_bytes().startswith(b"\x89PNG")
+    code, out, err = call(*command, "--plot", tmp_path / "out" / "second", "--json")
+    assert code == 0, err
+    assert json.loads(out)["plot"] == str(tmp_path / "out" / "second.png")
+    assert (tmp_path / "out" / "second.png").read_bytes().startswith(b"\x89PNG")

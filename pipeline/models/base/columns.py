@@ -3,13 +3,19 @@
 The texts of warnings and errors are scikit-learn's, because its checks compare them.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
 from ....io.stores.store import JsonObject
 from .advice import warn_user
-from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_documents, read_matrix
 from .saved import TrainedModel
+
+#: What `checked_input` returns: a store, its URL, a matrix, or documents.
+CheckedInput: TypeAlias = Corpus | Matrix | str | os.PathLike[str] | InputMatrix | Iterable[object]
 
 
 class MatrixColumns(NamedTuple):
@@ -49,22 +55,21 @@ def drop_outgrown_columns(model: TrainedModel) -> None:
             del model.metadata[name]
 
 
-def as_matrix(X: DataLike, model: TrainedModel, owner: str) -> InputMatrix | None:
-    """Return X if it is a matrix, with the model's names of columns; None for documents, stores and URLs.
+def checked_input(X: DataLike, model: TrainedModel, owner: str) -> CheckedInput:
+    """Return X in the form in which estimators apply a model to it. A matrix gets the model's names of columns.
 
     Raises ValueError if X does not fit the data that the model was trained on. ``owner`` names the estimator.
     """
     columns = columns_of(model)
-    if not is_matrix(X):
-        if columns is not None and columns.names is None and is_documents(X):
-            raise ValueError(f"{owner} was fitted on a matrix without column names: pass a matrix, not documents")
-        return None
-    matrix = read_matrix(X, owner)
-    check_columns(matrix, model, owner)
-    if columns is None:
-        # The model was trained on documents, so columns are found by their names.
-        return matrix
-    return matrix.renamed(columns.names)
+    if is_matrix(X):
+        matrix = read_matrix(X, owner)
+        check_columns(matrix, model, owner)
+        return matrix if columns is None else matrix.renamed(columns.names)
+    if isinstance(X, Corpus | Matrix | str | os.PathLike):
+        return X
+    if columns is not None and columns.names is None and is_documents(X):
+        raise ValueError(f"{owner} was fitted on a matrix without column names: pass a matrix, not documents")
+    return read_documents(X, owner)
 
 
 def check_columns(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:

@@ -16,7 +16,7 @@ from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
-from .columns import MatrixColumns, as_matrix, check_columns, drop_outgrown_columns
+from .columns import CheckedInput, MatrixColumns, check_columns, checked_input, drop_outgrown_columns
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
 from .persistence import Persistent
@@ -302,10 +302,16 @@ class Estimator(Persistent, ABC, Generic[DataT]):
 
     def _open_for_transform(self, X: DataLike) -> DataT:
         """Open the data of ``transform`` or ``score``; raise ValueError if it does not fit the training data."""
-        self._check_fixed_parameters()
-        matrix = self._as_matrix(X)
-        return self._open_data(X if matrix is None else matrix)
+        return self._open_checked(self._checked_input(X))
 
-    def _as_matrix(self, X: DataLike) -> InputMatrix | None:
-        """Return X if it is a matrix with the model's columns; None for documents, stores and URLs."""
-        return as_matrix(X, self._fitted(), type(self).__name__)
+    def _open_checked(self, data: CheckedInput) -> DataT:
+        """Open data that `_checked_input` has returned."""
+        return self._open_data(data)
+
+    def _checked_input(self, X: DataLike) -> CheckedInput:
+        """Return data that the model is applied to, see `checked_input`.
+
+        Raises ValueError if the data or a parameter does not fit the trained model.
+        """
+        self._check_fixed_parameters()
+        return checked_input(X, self._fitted(), type(self).__name__)

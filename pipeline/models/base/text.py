@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +75,7 @@ class TextEstimator(Estimator[DataT]):
         """Open the documents of ``score`` and the like; raise DataError for a store of a matrix."""
         data = self._open_for_transform(X)
         if not isinstance(data, Corpus):
-            raise _not_documents(data)
+            raise not_documents(data)
         return data
 
     @abstractmethod
@@ -94,7 +94,8 @@ class TextEstimator(Estimator[DataT]):
         Parameters
         ----------
         X : store, URL or data in memory
-            The documents, as for `fit`.
+            The documents, as for `fit`. From a matrix, a model of documents or of a corpus takes counts, and finds the
+            columns by their names. Without names, it finds them by their numbers, if these are its words.
         client : distributed.Client, optional
             Where to compute. By default the current Dask client, or this process if there is none.
 
@@ -106,7 +107,9 @@ class TextEstimator(Estimator[DataT]):
         Raises
         ------
         DataError
-            If there is no document, or if the columns of a matrix are not the model's.
+            If there is no document.
+        ValueError
+            If a matrix lacks columns of the model, or has other names of columns.
         AttributeError
             If the model was fitted on a matrix, and X has documents.
 
@@ -118,12 +121,12 @@ class TextEstimator(Estimator[DataT]):
         >>> lda.transform(["a storm at sea"]).shape
         (1, 2)
         """
-        is_stored = isinstance(X, Corpus | Matrix | str | os.PathLike) and not is_matrix(X)
-        if not is_stored and executor_for(client).runs_here:
+        data = self._checked_input(X)
+        if not isinstance(data, Corpus | Matrix | str | os.PathLike) and executor_for(client).runs_here:
             title = "documents in memory"
-            rows = list(self._transform_in_memory(X))
+            rows = list(self._transform_in_memory(data))
         else:
-            store = self._open_for_transform(X)
+            store = self._open_checked(data)
             title = store.title
             rows = apply.map_chunks(self, store, client, self._transform_task(store))
         if not rows:
@@ -133,21 +136,19 @@ class TextEstimator(Estimator[DataT]):
     def _transform_task(self, store: DataT) -> Task:
         """Return the task that transforms a chunk of a store; raise DataError if the model does not fit the store."""
         if not isinstance(store, Corpus):
-            raise _not_documents(store)
+            raise not_documents(store)
         return apply.transform_chunk
 
-    def _transform_in_memory(self, X: DataLike) -> Iterator[np.ndarray]:
+    def _transform_in_memory(self, data: InputMatrix | Iterable[object]) -> Iterator[np.ndarray]:
         """Yield the rows of data in memory, batch by batch.
 
         The data is not ingested, because that takes longer than to transform a few documents.
         """
-        self._check_fixed_parameters()
         vocabulary = self._vocabulary()
-        matrix = self._as_matrix(X)
-        if matrix is None:
-            batches = documents_of(read_documents(X, type(self).__name__), vocabulary)
+        if isinstance(data, InputMatrix):
+            batches = documents_of(data.values, vocabulary, data.names)
         else:
-            batches = documents_of(matrix.values, vocabulary, matrix.names)
+            batches = documents_of(data, vocabulary)
         for doc_ptr, words in batches:
             yield self._transform_chunk(doc_ptr, words)
 
@@ -373,7 +374,8 @@ class CorpusEstimator(TextEstimator[Corpus]):
         return held_out_documents(held_out, data, type(self).__name__)
 
 
-def _not_documents(data: TrainingData) -> DataError:
+def not_documents(data: TrainingData) -> DataError:
+    """Return the error of a store of a matrix where documents are needed."""
     return DataError(f"{data.title}: a matrix, where documents are needed: pass a corpus or its path")
 
 

@@ -14,7 +14,8 @@ from ....io.stores.matrix import Matrix
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, words_of
 from .coherence import topic_coherence, topic_diversity
-from .inputs import DataLike, InputMatrix, is_count, read_documents
+from .columns import CheckedInput
+from .inputs import DataLike, InputMatrix, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,8 @@ class TopicModel(ABC):
         """The weight of each word in each topic: (K, V)."""
 
     @abstractmethod
-    def _as_matrix(self, X: DataLike) -> InputMatrix | None:
-        """Return X if it is a matrix with the model's columns; None for documents, stores and URLs."""
+    def _checked_input(self, X: DataLike) -> CheckedInput:
+        """Return data that the model is applied to; raise ValueError if it does not fit the model."""
 
     @abstractmethod
     def _topics(self, n_words: int) -> list[Topic]:
@@ -201,10 +202,10 @@ class TopicModel(ABC):
             return Corpus(os.fspath(data))
         if isinstance(data, Matrix):
             raise DataError(f"{data.title}: a matrix has no words; coherence needs a corpus of documents")
-        matrix = self._as_matrix(data)
-        if matrix is None:
-            return corpus_from(read_documents(data, type(self).__name__))
-        return corpus_from(matrix.values, vocabulary=matrix.names)
+        checked = self._checked_input(data)
+        if isinstance(checked, InputMatrix):
+            return corpus_from(checked.values, vocabulary=checked.names)
+        return corpus_from(checked)
 
 
 def check_count(count: object, name: str) -> None:

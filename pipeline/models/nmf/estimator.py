@@ -1,7 +1,7 @@
 """The estimator NMF: non-negative matrix factorisation with scikit-learn's names."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,13 @@ from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_components
 from ..base.blocks import equal_blocks
-from ..base.columns import MatrixColumns, columns_of
+from ..base.columns import CheckedInput, MatrixColumns, columns_of
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scored import ScoredEstimator
-from ..base.text import held_out_documents
+from ..base.text import held_out_documents, not_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
 from . import inference
@@ -381,13 +381,11 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             topics.append({"topic": k, "size": size, "words": words})
         return topics
 
-    def _open_for_transform(self, X: DataLike) -> Corpus | Matrix:
-        """Open the data of ``transform`` or ``score``. A model of a corpus finds named columns by their names."""
-        if is_matrix(X) and self._fitted().has_words:
-            matrix = read_matrix(X, type(self).__name__)
-            if matrix.names is not None:
-                return corpus_from(matrix.values, vocabulary=matrix.names)
-        return super()._open_for_transform(X)
+    def _open_checked(self, data: CheckedInput) -> Corpus | Matrix:
+        """Open data that `_checked_input` has returned. For a model of documents, rows of counts are documents."""
+        if isinstance(data, InputMatrix) and self._fitted().has_words:
+            return corpus_from(data.values, vocabulary=data.names)
+        return self._open_data(data)
 
     def _columns_of_store(self, data: TrainingData) -> MatrixColumns | None:
         """Return the columns of a matrix with names. A model of a corpus has words instead."""
@@ -398,17 +396,15 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         self._check_columns(store)
         return apply.transform_chunk if isinstance(store, Corpus) else inference.rows_of_matrix
 
-    def _transform_in_memory(self, X: DataLike) -> Iterator[np.ndarray]:
-        """Yield the rows of data in memory, batch by batch. A model of a matrix takes matrices."""
-        matrix = None if self._fitted().has_words else self._as_matrix(X)
-        if matrix is None:
-            yield from super()._transform_in_memory(X)
+    def _transform_in_memory(self, data: InputMatrix | Iterable[object]) -> Iterator[np.ndarray]:
+        """Yield the rows of data in memory, batch by batch. For a model of documents, rows of counts are documents."""
+        if not isinstance(data, InputMatrix) or self._fitted().has_words:
+            yield from super()._transform_in_memory(data)
             return
-        self._check_fixed_parameters()
         title = "matrix in memory"
-        self._check_n_columns(matrix.n_columns, title)
+        self._check_n_columns(data.n_columns, title)
         factor = self._factor
-        for chunk in chunks_of(blocks_of(matrix.values), self.dtype, title):
+        for chunk in chunks_of(blocks_of(data.values), self.dtype, title):
             yield inference.rows_of_chunk(chunk, factor)
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
@@ -426,9 +422,9 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         Returns
         -------
         float
-            For a corpus, the log-likelihood per token by document completion, as for LDA. For a matrix A, the negative
-            relative error -‖A - H Wᵀ‖ / ‖A‖, where H is the result of `transform`, or the negative divergence per unit
-            of A for the Kullback-Leibler loss.
+            For a model of documents, the log-likelihood per token by document completion, as for LDA. For one of a
+            matrix and further rows A, the negative relative error -‖A - H Wᵀ‖ / ‖A‖, where H is the result of
+            `transform`, or the negative divergence per unit of A for the Kullback-Leibler loss.
 
         Examples
         --------
@@ -478,6 +474,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
 
     def _check_columns(self, store: Corpus | Matrix) -> None:
         if isinstance(store, Matrix):
+            if self._fitted().has_words:
+                raise not_documents(store)
             self._check_n_columns(store.n_words, store.title)
 
     def _check_n_columns(self, n_columns: int, title: str) -> None:

@@ -12,6 +12,7 @@ from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
 from ..base.blocks import cut_equally, equal_blocks
+from ..base.columns import checked_input
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
 from ..base.other_names import explain_parameters
@@ -364,7 +365,8 @@ class RandomIndexing(CorpusEstimator):
         self._check_addable(self)
         if self.retrain:
             raise ValueError(_RETRAINED)
-        self._as_matrix(X)  # raises ValueError for other columns than those of the model
+        # Raises ValueError for other columns than those of the model.
+        checked_input(X, self._fitted(), type(self).__name__)
         parameters = self._stored_params() | {"vector_size": self._dimension}
         return type(self)(**parameters)._train(X, options, None)
 

@@ -64,7 +64,7 @@ def test_many_rows_of_counts_in_memory_are_read_in_batches(tmp_path, monkeypatch
     model = LDA(3, max_iter=5, device="cpu").fit(counts)
     rows = model.transform(ingest(counts, str(tmp_path / "corpus")))
     monkeypatch.setattr(bags, "BATCH_TOKENS", 30)
-    assert len(list(model._transform_in_memory(counts))) > 3
+    assert len(list(model._transform_in_memory(model._checked_input(counts)))) > 3
     np.testing.assert_array_equal(model.transform(counts), rows)
 
 
@@ -83,16 +83,34 @@ def test_nmf_transforms_a_matrix_in_memory_without_files(tmp_path, monkeypatch, 
     for form in (scipy.sparse.csr_array(rows), scipy.sparse.csc_matrix(rows), scipy.sparse.coo_matrix(rows)):
         np.testing.assert_array_equal(model.transform(form), expected["sparse"])
     assert expected["dense"].dtype == dtype
-    assert len(list(model._transform_in_memory(rows))) > 3
+    assert len(list(model._transform_in_memory(model._checked_input(rows)))) > 3
 
 
-def test_nmf_of_a_corpus_finds_numbered_columns_by_their_numbers(tmp_path):
+def numbered_counts():
+    """Return counts (20, 8) whose columns are not in the order of frequency, which is that of a corpus."""
     counts = np.random.default_rng(0).poisson(1.0, size=(20, 8))
-    # Not in the order of frequency, which is that of the corpus.
     counts[:, 5] += 9
+    return counts
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("estimator", [LDA, NMF])
+def test_numbered_columns_of_a_corpus_are_found_by_their_numbers(estimator, workers, tmp_path, cluster_of):
+    counts = numbered_counts()
     corpus = ingest(counts, str(tmp_path / "corpus"))
-    model = NMF(3, max_iter=5, device="cpu").fit(corpus)
-    np.testing.assert_array_equal(model.transform(counts), model.transform(corpus))
+    model = estimator(3, max_iter=5, device="cpu").fit(corpus)
+    client = cluster_of(workers) if workers else None
+    np.testing.assert_array_equal(model.transform(counts, client=client), model.transform(corpus))
+    assert model.score(counts, client=client) == model.score(corpus)
+
+
+def test_nmf_of_a_corpus_refuses_a_stored_matrix_whose_columns_may_be_in_another_order(tmp_path):
+    counts = numbered_counts()
+    model = NMF(3, max_iter=5, device="cpu").fit(ingest(counts, str(tmp_path / "corpus")))
+    matrix = write_matrix(str(tmp_path / "matrix"), counts)
+    for call in (model.transform, model.score, model.partial_fit):
+        with pytest.raises(DataError, match="a matrix, where documents are needed: pass a corpus or its path"):
+            call(matrix)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, 1e39])
@@ -116,7 +134,19 @@ def test_nmf_of_a_matrix_refuses_documents():
     frame = pandas.DataFrame(np.eye(3, dtype=int), columns=["boat", "sea", "oven"])
     model = NMF(2, max_iter=3, device="cpu").fit(frame)
     documents = [["boat", "sea"]]
+    message = r"this NMF was fitted on a matrix, .*: pass a matrix with the same"
     calls = (model.transform, model.score, model.match_halves, lambda documents: model.query(documents[0]))
     for call in calls:
-        with pytest.raises(AttributeError, match=r"this NMF was fitted on a matrix, .*: pass a matrix with the same"):
+        with pytest.raises(AttributeError, match=message):
             call(documents)
+
+
+@pytest.mark.parametrize("call", ["transform", "score"])
+@pytest.mark.parametrize("data", [3, b"boat sea", None], ids=["number", "bytes", "None"])
+@pytest.mark.parametrize("estimator", [LDA, NMF])
+def test_what_is_neither_documents_nor_a_matrix_is_refused_by_its_type(estimator, data, call):
+    message = rf"{estimator.__name__} takes documents .*, a matrix, a store or its path, not {type(data).__name__}"
+    for trained_on in (BOATS_AND_BREAD, np.eye(3, dtype=int)):
+        model = estimator(2, max_iter=3, device="cpu").fit(trained_on)
+        with pytest.raises(ValueError, match=message):
+            getattr(model, call)(data)

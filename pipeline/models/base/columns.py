@@ -7,9 +7,14 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import JsonObject
+from ....io.text.vocabulary import words_of
 from .advice import warn_user
 from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_documents, read_matrix
 from .saved import TrainedModel
@@ -101,7 +106,21 @@ def _has_numbered_columns(model: TrainedModel) -> bool:
     """Return whether the model's words are column numbers, or whether it has no words."""
     if not model.has_words:
         return True
-    return all(word.isdigit() for word in model.vocabulary["word"].slice(0, 100).to_pylist())
+    return bool(pc.all(pc.ascii_is_decimal(model.vocabulary["word"].slice(0, 100))).as_py())
+
+
+def check_numbers(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
+    """Raise DataError if a matrix lacks columns that the model knows by their numbers. Warn if it has further ones."""
+    if matrix.names is not None or columns_of(model) is not None or not model.has_words:
+        return
+    words = words_of(model.vocabulary)
+    numbers = words.filter(pc.ascii_is_decimal(words)).cast(pa.float64())
+    last = int(pc.max(numbers).as_py())
+    known = f"{owner} was fitted on columns with numbers up to {last}, counted from 0"
+    if matrix.n_columns <= last:
+        raise DataError(f"X has {matrix.n_columns} columns, but {known}: pass all columns of the training data")
+    if matrix.n_columns > last + 1:
+        warn_user(f"X has {matrix.n_columns} columns, but {known}: those from {last + 1} on are skipped")
 
 
 def _describe_names(expected: list[str], found: list[str]) -> str:

@@ -16,7 +16,7 @@ from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
-from .columns import CheckedInput, MatrixColumns, check_columns, checked_input, drop_outgrown_columns
+from .columns import CheckedInput, MatrixColumns, check_columns, check_numbers, checked_input, drop_outgrown_columns
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
 from .persistence import Persistent
@@ -314,4 +314,9 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         Raises ValueError if the data or a parameter does not fit the trained model.
         """
         self._check_fixed_parameters()
-        return checked_input(X, self._fitted(), type(self).__name__)
+        model = self._fitted()
+        owner = type(self).__name__
+        data = checked_input(X, model, owner)
+        if isinstance(data, InputMatrix):
+            check_numbers(data, model, owner)
+        return data

@@ -104,6 +104,19 @@ def test_numbered_columns_of_a_corpus_are_found_by_their_numbers(estimator, work
     assert model.score(counts, client=client) == model.score(corpus)
 
 
+@pytest.mark.parametrize("estimator", [LDA, NMF])
+def test_a_matrix_without_some_of_the_numbered_columns_is_refused(estimator, tmp_path):
+    counts = numbered_counts()
+    model = estimator(3, max_iter=5, device="cpu").fit(ingest(counts, str(tmp_path / "corpus")))
+    known = f"{estimator.__name__} was fitted on columns with numbers up to 7, counted from 0"
+    for call in (model.transform, model.score):
+        with pytest.raises(DataError, match=f"X has 5 columns, but {known}: pass all columns of the training data"):
+            call(counts[:, :5])
+    with pytest.warns(UserWarning, match=f"X has 16 columns, but {known}: those from 8 on are skipped"):
+        rows = model.transform(np.c_[counts, counts])
+    np.testing.assert_array_equal(rows, model.transform(counts))
+
+
 def test_nmf_of_a_corpus_refuses_a_stored_matrix_whose_columns_may_be_in_another_order(tmp_path):
     counts = numbered_counts()
     model = NMF(3, max_iter=5, device="cpu").fit(ingest(counts, str(tmp_path / "corpus")))

@@ -45,13 +45,16 @@ class TextEstimator(Estimator[DataT]):
     @property
     def words_(self) -> list[str]:
         """The vocabulary, in the order of the model's columns. A model of a matrix without column names has none."""
-        return self._vocabulary()["word"].to_pylist()
+        try:
+            return self._vocabulary()["word"].to_pylist()
+        except DataError as error:
+            raise AttributeError(str(error)) from None
 
     def _vocabulary(self) -> pa.Table:
-        """Return the table of the model's words; raise AttributeError if it has none."""
+        """Return the table of the model's words; raise DataError if it has none."""
         model = self._fitted()
         if not model.has_words:
-            raise AttributeError(
+            raise DataError(
                 f"this {type(self).__name__} was fitted on a matrix, whose columns are not words: pass a matrix with "
                 f"the same columns"
             )
@@ -107,11 +110,9 @@ class TextEstimator(Estimator[DataT]):
         Raises
         ------
         DataError
-            If there is no document.
+            If there is no document, or if the model was fitted on a matrix and X has documents.
         ValueError
             If a matrix lacks columns of the model, or has other names of columns.
-        AttributeError
-            If the model was fitted on a matrix, and X has documents.
 
         Examples
         --------

@@ -150,8 +150,10 @@ def test_nmf_of_a_matrix_refuses_documents():
     message = r"this NMF was fitted on a matrix, .*: pass a matrix with the same"
     calls = (model.transform, model.score, model.match_halves, lambda documents: model.query(documents[0]))
     for call in calls:
-        with pytest.raises(AttributeError, match=message):
+        with pytest.raises(DataError, match=message):
             call(documents)
+    with pytest.raises(AttributeError, match=message):
+        _ = model.words_
 
 
 @pytest.mark.parametrize("call", ["transform", "score"])

@@ -9,7 +9,7 @@ from .vector_lookup import Key, VectorLookup
 
 
 class VectorComparison(VectorLookup):
-    """Vectors by key: look up and compare. `VectorQueries` adds search."""
+    """Vectors by key: look up and compare. `VectorSearch` adds search."""
 
     def similarity(self, w1: Key, w2: Key) -> float:
         """Return the cosine similarity of two words.

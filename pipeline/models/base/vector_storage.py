@@ -5,7 +5,7 @@ from typing import Self
 from ....io.errors import DataError
 from . import vector_files, word2vec_format
 from .vector_files import VectorTable
-from .vector_queries import VectorQueries
+from .vector_search import VectorSearch
 
 #: Format by ending of a file's name.
 ENDINGS = {
@@ -17,7 +17,7 @@ ENDINGS = {
 }
 
 
-class VectorStorage(VectorQueries):
+class VectorStorage(VectorSearch):
     """Vectors by key: look up, compare, search, save and load. `WordVectors` adds gensim and evaluation."""
 
     def save(self, path: str) -> None:

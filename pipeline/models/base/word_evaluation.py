@@ -9,7 +9,7 @@ import numpy as np
 
 from ....io.errors import DataError
 from .similarity import row_lengths
-from .vector_queries import COSMUL_EPSILON, VectorQueries
+from .vector_search import COSMUL_EPSILON, VectorSearch
 
 #: Only this number of the most frequent words is used, unless the caller sets another limit.
 RESTRICT_VOCAB = 300_000
@@ -59,7 +59,7 @@ class JudgedPairs:
 
 
 def judge_pairs(
-    wv: VectorQueries,
+    wv: VectorSearch,
     path: str,
     delimiter: str = "\t",
     encoding: str = "utf-8",
@@ -135,7 +135,7 @@ class AnsweredSection:
 
 
 def answer_analogies(
-    wv: VectorQueries, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
+    wv: VectorSearch, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
 ) -> list[AnsweredSection]:
     """Answer a file of lines "a b c d" (a is to b as c is to d) in sections that begin with ": name".
 
@@ -193,7 +193,7 @@ def _folded(word: str, case_insensitive: bool) -> str:
     return word.upper() if case_insensitive else word
 
 
-def _known_words(wv: VectorQueries, restrict_vocab: int | None, case_insensitive: bool) -> dict[str, int]:
+def _known_words(wv: VectorSearch, restrict_vocab: int | None, case_insensitive: bool) -> dict[str, int]:
     """Return the row of each word, in upper case if case is ignored; of several variants the first row."""
     words = wv.index_to_key[:restrict_vocab]
     row_of: dict[str, int] = {}
@@ -203,7 +203,7 @@ def _known_words(wv: VectorQueries, restrict_vocab: int | None, case_insensitive
 
 
 def _case_variants(
-    wv: VectorQueries, n_words: int, row_of: dict[str, int], case_insensitive: bool
+    wv: VectorSearch, n_words: int, row_of: dict[str, int], case_insensitive: bool
 ) -> dict[int, list[int]]:
     """Return the rows of all words that differ only by case, by the row of the first. Empty if there are none."""
     if not case_insensitive or len(row_of) == n_words:

@@ -26,7 +26,7 @@ class Indexer(Protocol):
         """Return the nearest keys with their similarities."""
 
 
-class VectorQueries(VectorComparison):
+class VectorSearch(VectorComparison):
     """Vectors by key: look up, compare, search. `VectorStorage` adds files."""
 
     def most_similar(

@@ -1,4 +1,4 @@
-"""Searching vectors for the most similar ones, in memory, with the methods and results of gensim's KeyedVectors."""
+"""Searching all vectors for the most similar ones, with the methods and results of gensim's KeyedVectors."""
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -7,8 +7,7 @@ from typing import Protocol, TypeGuard
 import numpy as np
 
 from .similarity import top_indices
-from .vector_comparison import VectorComparison
-from .vector_lookup import Key
+from .vector_lookup import Key, VectorLookup
 
 #: One item of a query: a key or a vector (D,), optionally paired with a weight.
 QueryItem = Key | np.ndarray | tuple[Key | np.ndarray, float]
@@ -26,8 +25,8 @@ class Indexer(Protocol):
         """Return the nearest keys with their similarities."""
 
 
-class VectorSearch(VectorComparison):
-    """Vectors by key: look up, compare, search. `VectorStorage` adds files."""
+class VectorSearch(VectorLookup):
+    """Vectors by key, in memory: also which words are nearest to something."""
 
     def most_similar(
         self,
@@ -250,6 +249,67 @@ class VectorSearch(VectorComparison):
         if topn is None:
             return scores
         return self._ranking(scores, searched, topn, excluded=[*gains, *losses])
+
+    def closer_than(self, key1: Key, key2: Key) -> list[str]:
+        """Return all words that are closer to one word than another word is.
+
+        Parameters
+        ----------
+        key1 : str or int
+            The word that distances are measured from.
+        key2 : str or int
+            The word that the result must be closer than.
+
+        Returns
+        -------
+        list of str
+            In the order of the rows.
+
+        Raises
+        ------
+        KeyError
+            If a word is unknown.
+
+        Examples
+        --------
+        >>> from corpusmill import WordVectors
+        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
+        >>> wv.closer_than("cat", "car")
+        ['dog']
+        """
+        distances = self.distances(key1)
+        closer = np.flatnonzero(distances < distances[self.get_index(key2)])
+        own = self.get_index(key1)
+        return [self.index_to_key[index] for index in closer if index != own]
+
+    def rank(self, key1: Key, key2: Key) -> int:
+        """Return the rank of a word among all words, by distance from another word.
+
+        Parameters
+        ----------
+        key1 : str or int
+            The word that distances are measured from.
+        key2 : str or int
+            The word whose rank is returned.
+
+        Returns
+        -------
+        int
+            1 for the nearest word.
+
+        Raises
+        ------
+        KeyError
+            If a word is unknown.
+
+        Examples
+        --------
+        >>> from corpusmill import WordVectors
+        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
+        >>> wv.rank("cat", "car")
+        2
+        """
+        return len(self.closer_than(key1, key2)) + 1
 
     def relative_cosine_similarity(self, wa: Key, wb: Key, topn: int = 10) -> float:
         """Return the similarity of two words, divided by the sum of similarities of the words nearest to the first.

@@ -1,11 +1,10 @@
 """Saving and loading word vectors in common formats."""
 
+from abc import ABC, abstractmethod
 from typing import Self
 
-from ....io.errors import DataError
 from . import vector_files, word2vec_format
 from .vector_files import VectorTable
-from .vector_search import VectorSearch
 
 #: Format by ending of a file's name.
 ENDINGS = {
@@ -17,8 +16,18 @@ ENDINGS = {
 }
 
 
-class VectorStorage(VectorSearch):
-    """Vectors by key: look up, compare, search, save and load. `WordVectors` adds gensim and evaluation."""
+class VectorStorage(ABC):
+    """Mixin for vectors by key that are saved and loaded."""
+
+    @classmethod
+    @abstractmethod
+    def _from_table(cls, path: str, table: VectorTable) -> Self:
+        """Return the vectors that were read from ``path``; raise DataError if words, vectors and counts do not fit."""
+
+    @property
+    @abstractmethod
+    def _table(self) -> VectorTable:
+        """The words, vectors and counts."""
 
     def save(self, path: str) -> None:
         """Save in the format given by the ending of the name.
@@ -319,17 +328,6 @@ class VectorStorage(VectorSearch):
         WordVectors(3 words, 2 dimensions)
         """
         return cls._from_table(url, vector_files.read_zarr(url))
-
-    @classmethod
-    def _from_table(cls, path: str, table: VectorTable) -> Self:
-        try:
-            return cls(*table)
-        except ValueError as error:
-            raise DataError(f"{path}: damaged: {error}") from None
-
-    @property
-    def _table(self) -> VectorTable:
-        return VectorTable(self.index_to_key, self.vectors, self.counts)
 
 
 def _ending(path: str) -> str:

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.extras import needing
 from . import word_evaluation
 from .other_names import ExplainsOtherNames
+from .vector_files import VectorTable
+from .vector_search import VectorSearch
 from .vector_storage import VectorStorage
 from .word_evaluation import Correlation, GensimSection
 
@@ -23,7 +26,7 @@ class GensimVectors(Protocol):
     expandos: dict[str, np.ndarray]
 
 
-class WordVectors(ExplainsOtherNames, VectorStorage):
+class WordVectors(ExplainsOtherNames, VectorSearch, VectorStorage):
     """Vectors by word, with the methods of gensim's KeyedVectors.
 
     Methods for lookup, similarity, search, evaluation and word2vec files have the same names, arguments and results as
@@ -79,6 +82,19 @@ class WordVectors(ExplainsOtherNames, VectorStorage):
 
     def __repr__(self) -> str:
         return f"WordVectors({len(self)} words, {self.vector_size} dimensions)"
+
+    # --- files ---
+
+    @classmethod
+    def _from_table(cls, path: str, table: VectorTable) -> Self:
+        try:
+            return cls(*table)
+        except ValueError as error:
+            raise DataError(f"{path}: damaged: {error}") from None
+
+    @property
+    def _table(self) -> VectorTable:
+        return VectorTable(self.index_to_key, self.vectors, self.counts)
 
     # --- gensim ---
 

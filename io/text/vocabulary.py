@@ -209,8 +209,21 @@ def find_word_ids(words: pa.Array | pa.ChunkedArray | Sequence[str], vocabulary:
     """Return the id of each word in a vocabulary: (W,) int64, -1 for a word that the vocabulary does not have."""
     if not isinstance(words, pa.Array | pa.ChunkedArray):
         words = pa.array(words, pa.large_string())
-    found = pc.index_in(words.cast(pa.large_string()), words_of(vocabulary))
-    return pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    words = words_of(pa.table({"word": words}))
+    known = words_of(vocabulary)
+    if len(words) > len(known):
+        return _positions(words, known)
+    # Arrow hashes the words that it looks others up in. So it gets the few given ones, not the whole vocabulary.
+    encoded = words.dictionary_encode("encode")
+    positions = _positions(known, encoded.dictionary)
+    ids = np.full(len(encoded.dictionary), -1)
+    ids[positions[positions >= 0]] = np.flatnonzero(positions >= 0)
+    return ids[encoded.indices.to_numpy()]
+
+
+def _positions(words: pa.Array, distinct: pa.Array) -> np.ndarray:
+    """Return the position of each word in an array of different words: (W,) int64, -1 for a word that it lacks."""
+    return pc.fill_null(pc.index_in(words, distinct), -1).to_numpy().astype(np.int64)
 
 
 class MergedVocabulary(NamedTuple):

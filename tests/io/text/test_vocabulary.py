@@ -96,6 +96,8 @@ def test_the_id_of_a_word_is_its_row_or_minus_one(words, vocabulary):
     table = vocabulary_of(vocabulary)
     for given_as in (words, pa.array(words, pa.string()), pa.chunked_array([words, []], pa.large_string())):
         assert voc.find_word_ids(given_as, table).tolist() == expected
+    with_others = pa.array(["x", *words, None], pa.string()).slice(1)
+    assert voc.find_word_ids(with_others, table).tolist() == [*expected, -1]
 
 
 def test_the_parts_of_contractions_are_stop_words():

@@ -91,8 +91,7 @@ class Watcher:
             warnings.simplefilter("ignore", TrainingWarning)
             # Words that only the previous model has are not in the data.
             estimator = model_of_run(run.url, with_previous=False)
-            data = run.open_data()
-            self._description = estimator._algorithm(data).describe(estimator.model_, data)
+            self._description = estimator._describe(run.open_data())
         self._described_epoch = epoch
         now = time.monotonic()
         self._next_description = now + DESCRIPTION_SHARE * (now - began)

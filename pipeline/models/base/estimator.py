@@ -16,6 +16,7 @@ from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
+from ...topics import WordGroup
 from .columns import CheckedInput, MatrixColumns, check_columns, check_numbers, checked_input, drop_outgrown_columns
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
@@ -181,6 +182,10 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     @abstractmethod
     def _open_held_out(self, held_out: DataLike, data: DataT) -> DataT:
         """Return the store of whatever ``held_out`` of ``fit`` accepts. Its words have the same ids as in ``data``."""
+
+    def _describe(self, data: DataT) -> list[WordGroup]:
+        """Return words that show what the trained model has learned from ``data``."""
+        return self._algorithm(data).describe(self._fitted(), data)
 
     @abstractmethod
     def _planned_epochs(self) -> int:

@@ -39,7 +39,7 @@ LOSS_PAIRS = 1 << 14
 #: Training diverges if the loss is this many times that of vectors of zeros. In a healthy training of a tiny corpus,
 #: whose negatives are also neighbours, it can be a little higher than that of zeros.
 DIVERGED = 1.5
-#: How `SkipGram.describe` chooses words: it skips the most frequent ones, which have no typical neighbours.
+#: How `describe_vectors` chooses words: it skips the most frequent ones, which have no typical neighbours.
 DESCRIBED_FROM = 100
 DESCRIBED = 12
 DESCRIBED_NEIGHBOURS = 6
@@ -165,13 +165,18 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         """Return some frequent words with their nearest neighbours among the most frequent words."""
         words = data.vocabulary["word"].slice(0, min(self.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
         W_in = self._rows_of(model, "W_in", np.arange(len(words)))
-        vectors = WordVectors(words, W_in[:, : self.dimension])
-        first = min(DESCRIBED_FROM, len(words) // 2)
-        groups = []
-        for word in words[first : first + DESCRIBED]:
-            near = vectors.most_similar(word, topn=DESCRIBED_NEIGHBOURS)
-            groups.append(WordGroup(word, [other for other, _ in near]))
-        return groups
+        return describe_vectors(WordVectors(words, W_in[:, : self.dimension]))
+
+
+def describe_vectors(vectors: WordVectors) -> list[WordGroup]:
+    """Return some of these words, the most frequent first, with their nearest neighbours."""
+    words = vectors.index_to_key
+    first = min(DESCRIBED_FROM, len(words) // 2)
+    groups = []
+    for word in words[first : first + DESCRIBED]:
+        near = vectors.most_similar(word, topn=DESCRIBED_NEIGHBOURS)
+        groups.append(WordGroup(word, [other for other, _ in near]))
+    return groups
 
 
 def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:

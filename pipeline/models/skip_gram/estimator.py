@@ -10,10 +10,11 @@ from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
+from ...topics import WordGroup
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
-from .algorithm import MATRICES, SkipGram, total_frequencies
+from .algorithm import DESCRIBED_VOCABULARY, MATRICES, SkipGram, describe_vectors, total_frequencies
 from .grid_size import grid_size
 from .sequential import SequentialSkipGram
 from .strata import StrataSkipGram, deal_words, in_order_of_words, mass_of
@@ -153,6 +154,11 @@ class SkipGramEstimator(CorpusEstimator):
         shared = {"frequency": frequency[frequent], "trained": model.shared["trained"]}
         self.model_ = TrainedModel([block], shared, table, model.metadata)
         self._wv = None
+
+    def _describe(self, data: Corpus) -> list[WordGroup]:
+        """Describe the words that have a vector. They have no longer the blocks in which they were trained."""
+        first = slice(DESCRIBED_VOCABULARY)
+        return describe_vectors(WordVectors(self.words_[first], self.wv.vectors[first]))
 
     @property
     def wv(self) -> WordVectors:

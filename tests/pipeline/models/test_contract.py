@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
+from corpusmill.pipeline.commands.actions.watch import Watcher
+from corpusmill.pipeline.engine.events import Described, EpochFinished, RunFinished, RunStarted
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class, load_model, model_of_run
@@ -258,6 +259,15 @@ def test_a_run_with_other_parameters_is_refused(kind, corpus, tmp_path):
     new(kind).fit(corpus, run=run, callbacks=[stop_after(1)])
     with pytest.raises(DataError, match=r"holds another run .* differs in n_blocks \(\w+ there, 4 here\): "):
         new(kind, n_blocks=4).fit(corpus, run=run)
+
+
+@each
+def test_watching_a_run_shows_the_words_that_training_showed_last(kind, corpus, tmp_path):
+    run, described = str(tmp_path / "run"), []
+    new(kind).fit(corpus, run=run, evaluate_every=1, callbacks=[described.append])
+    groups = [event.groups for event in described if isinstance(event, Described)][-1]
+    assert groups
+    assert Watcher(run).look().groups == groups
 
 
 # --- partial_fit ---

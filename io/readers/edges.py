@@ -114,11 +114,12 @@ def edges_of_matrix(
 
     The matrix of an undirected graph is symmetric or triangular. ``where`` names the matrix in errors (DataError).
     """
-    weights = scipy.sparse.csr_array(matrix, dtype=np.float32)
-    n_rows, n_columns = weights.shape
+    n_rows, n_columns = matrix.shape
     if n_rows != n_columns:
         raise DataError(f"{where}: the matrix of a graph must be square, but this one is {n_rows} × {n_columns}")
-    _check_weights(weights.data, where)
+    given = scipy.sparse.csr_array(matrix)
+    _check_weights(given.data, where)
+    weights = given.astype(np.float32)
     if options.weighted is False:
         weights.data[:] = weights.data != 0
     # Duplicates are added up before zeros are removed: weights that add up to 0 leave no edge.
@@ -164,12 +165,14 @@ def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_
 
 
 def _check_weights(weights: np.ndarray, where: str) -> None:
-    is_bad = ~(np.isfinite(weights) & (weights >= 0))
+    """Raise DataError unless all weights can be stored as 32-bit numbers."""
+    largest = np.finfo(np.float32).max
+    is_bad = ~((weights >= 0) & (weights <= largest))
     if is_bad.any():
         edge = int(np.argmax(is_bad))
         raise DataError(
-            f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative; correct it, or "
-            f"ignore weights with --unweighted (in Python, weighted=False)"
+            f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, and at most "
+            f"{largest:.3g}; correct it, or ignore weights with --unweighted (in Python, weighted=False)"
         )
 
 
@@ -362,7 +365,8 @@ class _ListFormat(NamedTuple):
 def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
     """Read lines of two names and maybe a weight, separated by tabs, commas or spaces.
 
-    Lines that begin with # or % are comments. Between commas, a name may be in quotes, as in Python's module csv.
+    Lines that begin with # or % are comments. Blanks around a name do not count. Between commas, a name may be in
+    quotes, as in Python's module csv.
     """
     list_format = None
     for data, line in line_blocks(file, Partition(file)):
@@ -385,8 +389,8 @@ def _list_format(file: SourceFile, first: bytes, number: int) -> _ListFormat:
     _check_quotes(file, first, number, fields)
     if len(fields) not in (2, 3):
         raise DataError(
-            f"{file.url}, line {number}: an edge is two names and maybe a weight, not {len(fields)} fields: "
-            f"{line_start(first)!r}"
+            f"{file.url}, line {number}: an edge is two names and maybe a weight, separated by tabs, commas or spaces, "
+            f"not {line_start(first)!r}{_hint(first)}"
         )
     return _ListFormat(delimiter, len(fields))
 
@@ -432,6 +436,9 @@ def _is_header(text: bytes, delimiter: bytes) -> bool:
 def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -> _Pairs:
     """Parse a block of lines, of which the first is line ``line`` of the file."""
     delimiter, n_columns = list_format
+    if delimiter == b"," and (blanks := re.search(rb',[ \t]+"[^",]', text)):
+        number = line + text.count(b"\n", 0, blanks.start())
+        raise DataError(f"{file.url}, line {number}: remove the blanks between a comma and a quote")
     if delimiter == b" ":
         # Arrow's parser splits at every single space.
         text = re.sub(rb"[ \t]+", b" ", text)
@@ -448,8 +455,7 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
     except pa.ArrowInvalid as error:
         _raise_for_broken_line(file, text, line, list_format)
         raise DataError(f"{file.url}, line {line} or below: {error}") from None
-    source = table["source"].combine_chunks()
-    target = table["target"].combine_chunks()
+    source, target = (pc.utf8_trim(table[name].combine_chunks(), " \t") for name in ("source", "target"))
     if any(pc.any(pc.or_(pc.equal(ends, ""), pc.match_substring(ends, "\n"))).as_py() for ends in (source, target)):
         _raise_for_broken_line(file, text, line, list_format)
     return _Pairs(source, target, table["weight"].to_numpy() if n_columns == 3 else None)
@@ -465,8 +471,17 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
         if _is_edge(fields, list_format.n_columns):
             continue
         wanted = "two names and a weight" if list_format.n_columns == 3 else "two names"
-        hint = "; if it names the columns, read with --header (in Python, header=True)" if number == first_line else ""
+        hint = _hint(one)
+        if not hint and number == first_line:
+            hint = "; if it names the columns, read with --header (in Python, header=True)"
         raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {line_start(one)!r}{hint}")
+
+
+def _hint(line: bytes) -> str:
+    """Say how to write a list without the attributes that networkx.write_edgelist adds by default."""
+    if b"{" not in line:
+        return ""
+    return "; write lists with networkx.write_weighted_edgelist, or without weights with write_edgelist(data=False)"
 
 
 def _is_edge(fields: list[bytes], n_columns: int) -> bool:

@@ -10,7 +10,10 @@ def load_topic_model(url: str) -> TopicModel:
     """Read a model that has topics; raise ValueError for a model of another kind."""
     model = load_model(url)
     if not isinstance(model, TopicModel):
-        raise ValueError(f"{url}: {model._kind} models have no topics; lda and nmf models do")
+        hint = ""
+        if isinstance(model, HasWordVectors):
+            hint = "; for word vectors, call 'corpusmill similar', or 'corpusmill export' with --format vectors"
+        raise ValueError(f"{url}: {model._kind} models have no topics; lda and nmf models do{hint}")
     return model
 
 
@@ -18,7 +21,10 @@ def load_scored_model(url: str) -> ScoredEstimator:
     """Read a model that scores documents; raise ValueError for a model of another kind."""
     model = load_model(url)
     if not isinstance(model, ScoredEstimator):
-        raise ValueError(f"{url}: {model._kind} models give documents no likelihood; lda and nmf models do")
+        hint = ""
+        if isinstance(model, HasWordVectors):
+            hint = "; in Python, wv.evaluate_word_pairs and Node2Vec.evaluate measure vectors"
+        raise ValueError(f"{url}: {model._kind} models give documents no likelihood; lda and nmf models do{hint}")
     return model
 
 
@@ -27,7 +33,7 @@ def load_vector_model(url: str) -> HasWordVectors:
     model = load_model(url)
     if not isinstance(model, HasWordVectors):
         raise ValueError(
-            f"{url}: {model._kind} models have no word vectors; use a word2vec, node2vec or random-indexing model, or "
-            f"search documents with --documents CORPUS"
+            f"{url}: {model._kind} models have no word vectors; word2vec, node2vec and random-indexing models do. Any "
+            f"model searches documents: 'corpusmill similar' with --documents CORPUS"
         )
     return model

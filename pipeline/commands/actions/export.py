@@ -1,4 +1,4 @@
-"""Write the topics of a model as text files for other tools."""
+"""Write the topics or the vectors of a model as files for other tools."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic, weight_of, words_of
 from ..results import Facts
-from .capabilities import load_topic_model
+from .capabilities import load_topic_model, load_vector_model
 from .card import write_card
 
 #: Words per topic, as many as MALLET writes by default.
@@ -18,12 +18,16 @@ TSV_WORDS = 100
 
 
 def export(model_url: str, out: str, file_format: str, corpus_url: str | None = None, part: str = "train") -> Facts:
-    """Write a model below ``out``. Formats: "tsv", "mallet" and "card".
+    """Write a model below ``out``. Formats: "tsv", "mallet", "card" and "vectors", for which ``out`` is a file.
 
-    Raises ValueError for models without topics, unless the format is "card".
+    Raises ValueError for models without what is written: topics, or vectors. Every model has a card.
     """
     if file_format == "card":
         return {"out": out, "files": ", ".join(write_card(model_url, out, corpus_url))}
+    if file_format == "vectors":
+        vectors = load_vector_model(model_url).wv
+        vectors.save(out)
+        return {"out": out, "words": len(vectors), "dimensions": vectors.vector_size}
     model = load_topic_model(model_url)
     if file_format == "tsv":
         names = write_tsv(model, out)

@@ -195,11 +195,12 @@ def transform(
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(("tsv", "mallet", "card")),
+    type=click.Choice(("tsv", "mallet", "card", "vectors")),
     default="tsv",
     show_default=True,
     help="tsv: the heaviest words of each topic. mallet: MALLET's topic-keys.txt and, with --corpus, doc-topics.txt. "
-    "card: a model card, README.md, with data, results, parameters and topics.",
+    "card: a model card, README.md, with data, results, parameters and topics. vectors: the word vectors, in the "
+    "format given by the ending of OUT: .txt and .bin (word2vec's), .safetensors, .parquet or .zarr.",
 )
 @click.option(
     "--corpus",
@@ -209,16 +210,17 @@ def transform(
 @part_option("train")
 @json_option
 def export(model: str, out: str, file_format: str, corpus: str | None, part: str, as_json: bool) -> None:
-    """Write the topics of a model as text files for other tools, or a model card.
+    """Write the topics or the word vectors of a model as files for other tools, or a model card.
 
-    MODEL is the folder or URL of an LDA or NMF model, or of a finished run; cards are for models of any kind. OUT is
-    the folder or URL to write to.
+    MODEL is the folder or URL of a model, or of a finished run. OUT is the folder or URL to write to, or the file of
+    word vectors.
 
     \b
     Examples:
       corpusmill export demo/model topics/
       corpusmill export demo/model topics/ --format mallet --corpus demo/corpus
       corpusmill export demo/model demo/model --format card
+      corpusmill export runs/vectors vectors.txt --format vectors
     """
     from ..actions.export import export as export_topics
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, Word2Vec, ingest
+from corpusmill import LDA, NMF, Word2Vec, WordVectors, ingest
 from corpusmill.pipeline.commands.actions.export import export
 from helpers.nightly import call
 from helpers.toy import write_topic_corpus
@@ -58,6 +58,16 @@ def test_the_mallet_files_have_topic_keys_and_document_weights(corpus, saved, tm
     assert rows[3][1] == corpus.documents["key"][3].as_py()
 
 
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.bin", "vectors.parquet"])
+def test_the_vectors_are_written_in_the_format_of_the_ending(saved, tmp_path, name):
+    out = str(tmp_path / name)
+    wv = MODELS["word2vec"].load(saved("word2vec")).wv
+    assert export(saved("word2vec"), out, "vectors") == {"out": out, "words": len(wv), "dimensions": 8}
+    found = WordVectors.load(out)
+    assert found.index_to_key == wv.index_to_key
+    np.testing.assert_array_equal(found.vectors, wv.vectors)
+
+
 def test_a_field_with_a_tab_or_a_line_break_stays_one_field(tmp_path):
     rows = [{"words": ["new\tyork", "a\nb"], "title": "two\r\nlines"}] * 4
     corpus = ingest(rows, str(tmp_path / "corpus"), tokens="words", key="title")
@@ -104,12 +114,14 @@ def test_evaluate_prints_the_coherence_of_each_topic_and_the_mean_last(corpus, s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["export", "word2vec"], "word2vec models have no topics; lda and nmf models do"),
+        (["export", "word2vec"], "word2vec models have no topics; lda and nmf models do; for word vectors, call"),
         (["topics", "word2vec"], "word2vec models have no topics; lda and nmf models do"),
         (["export", "nmf", "--format", "mallet"], "MALLET's files are for LDA models"),
+        (["export", "lda", "--format", "vectors"], "lda models have no word vectors; word2vec, "),
+        (["export", "word2vec", "--format", "vectors"], "ends in one of .txt, .bin,"),
         (["similar", "nmf", "w0"], "nmf models have no word vectors"),
         (["evaluate", "nmf", "--method", "completion"], "--method applies to lda models"),
-        (["evaluate", "word2vec"], "word2vec models give documents no likelihood; lda and nmf models do"),
+        (["evaluate", "word2vec"], "lda and nmf models do; in Python, wv.evaluate_word_pairs"),
     ],
 )
 def test_a_model_that_lacks_a_capability_is_refused_with_one_sentence(

@@ -11,6 +11,8 @@ from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
 from ...topics import WordGroup
+from ..base.fit_options import FitOptions
+from ..base.inputs import DataLike, InputMatrix, is_matrix
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
@@ -57,6 +59,15 @@ class SkipGramEstimator(CorpusEstimator):
     def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
         return self.epochs
+
+    def _training_matrix(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> InputMatrix | None:
+        """Refuse lists of numbers, which would be a matrix for other models; see `Estimator._training_matrix`."""
+        if isinstance(X, list | tuple) and is_matrix(X):
+            raise ValueError(
+                f"{type(self).__name__} takes lists of strings, and these are lists of numbers: pass "
+                f"[[str(word) for word in document] for document in documents]"
+            )
+        return super()._training_matrix(X, options, previous)
 
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
         """Return the algorithm for a corpus; raise DataError if no word of the corpus has a neighbour."""

@@ -309,6 +309,12 @@ def test_text_without_windows_is_refused():
         small(min_count=9).fit(corpus_from([["a", "b"], ["b", "c"]]))
 
 
+@pytest.mark.parametrize("documents", [[[1, 2, 3], [1, 2]], [[1, 2]], (np.array([1, 2]), np.array([3]))])
+def test_words_that_are_numbers_are_refused_with_what_to_pass(documents):
+    with pytest.raises(ValueError, match=r"Word2Vec takes lists of strings, .* pass \[\[str\(word\)"):
+        small().fit(documents)
+
+
 def test_documents_of_one_word_are_skipped():
     model = small(epochs=1).fit([["a"], ["b", "c", "b"], ["a"]] * 20)
     corpus = corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)

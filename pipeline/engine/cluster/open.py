@@ -202,8 +202,8 @@ def _check_memory(limit: int | None) -> None:
     if limit is not None and limit < PROCESS_BYTES:
         raise ClusterError(
             f"each worker may use {format_bytes(limit)}, but Python with the libraries takes up to "
-            f"{format_bytes(PROCESS_BYTES)}, and training needs more: set memory_limit to 1GiB or more, or use fewer "
-            f"workers if the machine has less memory"
+            f"{format_bytes(PROCESS_BYTES)}, and training needs more: set memory_limit to 1GiB or more (of workers "
+            f"that you start yourself: dask worker --memory-limit), or use fewer workers if the machine has less memory"
         )
 
 

@@ -107,7 +107,7 @@ PARAMETERS = {
         "window_size": "its name is window, as in Word2Vec",
         "weight_key": "leave it out: the attribute weight of an edge is its weight",
         "directed": "pass a networkx.DiGraph to fit, or a graph that `corpusmill graph --directed` made",
-        "weighted": "leave it out: weights count if the graph has some",
+        "weighted": "leave it out: weights count if the graph has some; `corpusmill graph --unweighted` ignores them",
         "extend": "leave it out: node2vec+ is not supported",
     },
     "RandomIndexing": {

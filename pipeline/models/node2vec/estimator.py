@@ -82,7 +82,8 @@ class Node2Vec(SkipGramEstimator):
     min_alpha : float, default=0.0001
         Learning rate at the end, at most ``alpha``.
     epochs : int, default=5
-        Number of passes over the walks.
+        Number of passes over the walks. The learning rate falls over all of them, so a run of fewer epochs cannot be
+        continued to this number: `partial_fit` trains a finished model further.
     seed : int, default=1
         Seed of all random draws, those of the walks included. The same seed gives the same model, bit for bit, for any
         number of workers and threads.

@@ -17,13 +17,14 @@ from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.engine.plan import make_plan
-from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
 from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
 from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, grid_size
 from corpusmill.pipeline.models.skip_gram.sequential import SequentialSkipGram
 from corpusmill.pipeline.models.skip_gram.strata import NEGATIVES
 from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
+from gensim.models.word2vec import LineSentence
 from helpers.models import bits
 from helpers.toy import write_documents, write_topic_corpus, write_toy_corpus
 
@@ -307,6 +308,15 @@ def test_text_without_windows_is_refused():
         small().fit(scipy.sparse.csr_matrix(np.ones((3, 4), np.int32)))
     with pytest.raises(DataError, match="no word occurs 9 times"):
         small(min_count=9).fit(corpus_from([["a", "b"], ["b", "c"]]))
+
+
+def test_ingest_can_read_the_words_of_gensims_line_sentence(tmp_path):
+    (tmp_path / "text.txt").write_text("It is a Test, A b c!\n\nthe cat's naïve cafe\u0301\n", encoding="utf-8")
+    sentences = LineSentence(str(tmp_path / "text.txt"))
+    # As docs/how-to/from-gensim.md says.
+    options = {"token_pattern": r"\S+", "lowercase": False}
+    corpus = ingest(str(tmp_path / "text.txt"), str(tmp_path / "corpus"), **options)
+    assert bits(small(min_count=1).fit(corpus)) == bits(small(min_count=1).fit([words for words in sentences if words]))
 
 
 @pytest.mark.parametrize("documents", [[[1, 2, 3], [1, 2]], [[1, 2]], (np.array([1, 2]), np.array([3]))])

@@ -226,6 +226,7 @@ class Node2Vec(SkipGramEstimator):
     def _walks_of(self, X: DataLike, options: FitOptions) -> Iterator[Corpus]:
         """Yield the corpus of walks; delete temporary files afterwards."""
         if _are_walks(X):
+            self._refuse_numbers(X)
             corpus = self._open_data(X)
             if not isinstance(X, list):
                 warn_of_text(corpus)

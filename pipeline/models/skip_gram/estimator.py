@@ -61,13 +61,16 @@ class SkipGramEstimator(CorpusEstimator):
         return self.epochs
 
     def _training_matrix(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> InputMatrix | None:
-        """Refuse lists of numbers, which would be a matrix for other models; see `Estimator._training_matrix`."""
+        self._refuse_numbers(X)
+        return super()._training_matrix(X, options, previous)
+
+    def _refuse_numbers(self, X: DataLike) -> None:
+        """Raise ValueError for lists of numbers, which would be a matrix for other models."""
         if isinstance(X, list | tuple) and is_matrix(X):
             raise ValueError(
                 f"{type(self).__name__} takes lists of strings, and these are lists of numbers: pass "
                 f"[[str(word) for word in document] for document in documents]"
             )
-        return super()._training_matrix(X, options, previous)
 
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
         """Return the algorithm for a corpus; raise DataError if no word of the corpus has a neighbour."""

@@ -19,6 +19,7 @@ from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
 from corpusmill.pipeline.models.base.advice import TrainingWarning
+from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
 from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, grid_size
 from corpusmill.pipeline.models.skip_gram.sequential import SequentialSkipGram
@@ -323,6 +324,9 @@ def test_ingest_can_read_the_words_of_gensims_line_sentence(tmp_path):
 def test_words_that_are_numbers_are_refused_with_what_to_pass(documents):
     with pytest.raises(ValueError, match=r"Word2Vec takes lists of strings, .* pass \[\[str\(word\)"):
         small().fit(documents)
+    if isinstance(documents, list):
+        with pytest.raises(ValueError, match="Node2Vec takes lists of strings"):
+            Node2Vec().fit(documents)
 
 
 def test_documents_of_one_word_are_skipped():

@@ -316,8 +316,13 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     # --- evaluation ---
 
-    def score(self, model: ModelView, chunk: ChunkT, state: Arrays | None, address: Address) -> Arrays:
-        """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents."""
+    def score(self, model: ModelView, chunk: ChunkT, state: Arrays | None, address: Address, n_words: int) -> Arrays:
+        """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents.
+
+        ``n_words`` is the number of words of the data that the chunk belongs to. If the model has more, held-out
+        documents were ingested before words were added. They do not contain these words, whatever their text says, so
+        a probability that the model gives to such a word must not count as an error.
+        """
         return {}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:

@@ -106,7 +106,7 @@ class Tally(Algorithm):
     def reduce_shared(self, shared, totals, sums):
         return {"total": np.asarray(totals["total"])}, {"drawn": float(sums["drawn"])}
 
-    def score(self, model, chunk, state, address):
+    def score(self, model, chunk, state, address, n_words):
         known = -1 if state is None else int(state["last"].sum())
         return {"tokens": np.int64(chunk.n_tokens), "known": np.int64(known)}
 

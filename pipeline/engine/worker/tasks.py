@@ -278,7 +278,7 @@ def _score_chunk(job: TrainingJob, data: DataRef, index: int, step: int, state_s
         state = CACHE.get(state_key(job, index), version=state_step)
         if state is None:
             state = job.store.state(state_step, index)
-    return job.algorithm.score(model, chunk, state, Address(job.seed, step, index))
+    return job.algorithm.score(model, chunk, state, Address(job.seed, step, index), job.open(data).n_words)
 
 
 def worker_name() -> str:

@@ -29,7 +29,7 @@ from . import priors
 from .continuation import PreviousTopics
 from .inference import TrainedTopics, score_by_completion
 from .late_counts import add_up, counted, uncounted
-from .word_topics import kernel_block, top_words
+from .word_topics import entries_by_block, kernel_block, top_words
 
 #: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
@@ -264,7 +264,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     # --- evaluation ---
 
-    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
         """Return the log-likelihood of a chunk and its number of tokens.
 
         Training documents are scored given the topics of their tokens, held-out documents by document completion.
@@ -272,11 +272,22 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         chunk = chunk.completed()
         if state is None:
             keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
-            topics = TrainedTopics(self.stored_blocks(model), model.shared, self.n_words)
-            return score_by_completion(chunk.doc_ptr, chunk.words, topics, keys)
+            return score_by_completion(chunk.doc_ptr, chunk.words, self._topics_of_words(model, n_words), keys)
         rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
         total = sum(log_likelihood(chunk, rows, block) for block in self.kernel_blocks(model, chunk))
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
+
+    def _topics_of_words(self, model: ModelView, n_words: int) -> TrainedTopics:
+        """Return the topics as distributions over the corpus's first ``n_words`` words, as if it had no others."""
+        shared = model.shared
+        n_later = max(0, self.bounds[-1] - n_words)
+        if n_later:
+            later = np.zeros_like(shared["totals"])
+            for entries in entries_by_block(self.stored_blocks(model)):
+                is_later = entries.words >= n_words
+                later += topic_totals(entries.topics[is_later], entries.counts[is_later], self.n_topics)
+            shared = {**shared, "totals": shared["totals"] - later}
+        return TrainedTopics(self.stored_blocks(model), shared, self.n_words - n_later)
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the log-likelihood per token (Moon 2019, equation 2.4, there of test documents)."""

@@ -169,6 +169,13 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Read the rows of a chunk."""
         return rows_of(data.read_chunk(index), shared.get("idf"), self.dtype)
 
+    def scored_rows(self, model: ModelView, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first ``n_rows`` rows of W, and their S."""
+        W = model.joined("W")
+        if n_rows >= len(W):
+            return W, model.shared["S"]
+        return W[:n_rows], self.gram(W[:n_rows])
+
     # --- what a loss defines ---
 
     @abstractmethod

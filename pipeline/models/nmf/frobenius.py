@@ -211,13 +211,15 @@ class FrobeniusFactorization(Factorization):
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
 
-    def score(self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
+    def score(
+        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
+    ) -> Arrays:
         """Return the squared error and norm of a held-out chunk. A training chunk's error is known from the epoch."""
         if state is not None:
             return {}
         A = by_row(chunk)
-        S = model.shared["S"]
-        H, inner = self.fold_in(A, model.joined("W"), S)
+        W, S = self.scored_rows(model, n_words)
+        H, inner = self.fold_in(A, W, S)
         norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 

@@ -45,7 +45,8 @@ def error_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> Arrays:
     """Return the sums of the error of a chunk of a matrix. This is a task."""
     algorithm, W, trained = open_model(handle)._factor
     model = TrainedModel([{"W": W}], trained.shared, trained.vocabulary, trained.metadata)
-    sums: Arrays = algorithm.score(model, algorithm.load_chunk(data.open(), index, model), None, Address(0, 0, index))
+    rows = algorithm.load_chunk(data.open(), index, model)
+    sums: Arrays = algorithm.score(model, rows, None, Address(0, 0, index), len(W))
     return sums
 
 

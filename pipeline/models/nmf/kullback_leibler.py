@@ -87,12 +87,14 @@ class KullbackLeibler(Factorization):
         total = np.sum(A.data, dtype=np.float64)
         return H, float(logarithms - total + S @ H.sum(axis=0, dtype=np.float64))
 
-    def score(self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
+    def score(
+        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
+    ) -> Arrays:
         """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
         if state is not None:
             return {}
         A = _sparse(by_row(chunk))
-        divergence = self.fold_in(A, model.joined("W"), model.shared["S"])[1]
+        divergence = self.fold_in(A, *self.scored_rows(model, n_words))[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:

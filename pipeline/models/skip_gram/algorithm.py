@@ -116,7 +116,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     # --- evaluation ---
 
-    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
         """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
         keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
         frequency = model.shared["frequency"]

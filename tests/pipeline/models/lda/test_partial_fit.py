@@ -5,6 +5,7 @@ import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import corpus_from
 from helpers.models import bits, interrupt_after
 from helpers.toy import vocabulary_table, write_topic_corpus
 
@@ -103,3 +104,14 @@ def test_a_third_call_continues_from_the_second(corpora, trained, tmp_path):
 def test_another_number_of_topics_is_refused(corpora, trained, tmp_path):
     with pytest.raises(ValueError, match="n_components is 6, but the model was trained with 5"):
         copy_of(trained, tmp_path, n_components=6).partial_fit(corpora[1])
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_documents_of_new_words_only_do_not_change_the_score_of_held_out_documents(n_blocks):
+    old = corpus_from(["red green blue red", "cat dog cow dog", "red blue", "cat cow"] * 20, held_out=0.3)
+    names = [*old.vocabulary["word"].to_pylist(), *(f"new{k}" for k in range(9))]
+    new = corpus_from([names[-9:], names[-3:]] * 30, vocabulary=names)
+    model = LDA(3, max_iter=10, n_blocks=n_blocks, learn_priors="none", random_state=1).fit(old)
+    before = model.history_[-1]["held_out_log_likelihood"]
+    after = model.partial_fit(new, held_out=old.held_out).history_[-1]["held_out_log_likelihood"]
+    assert after == before

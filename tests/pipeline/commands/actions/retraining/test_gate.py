@@ -175,3 +175,16 @@ def test_too_few_documents_have_no_halves_to_compare():
     model = RandomIndexing(64, seed_length=4).fit(documents(10, 1))
     assert model.match_halves(documents(1, 2)) is None
     assert model.match_halves(["unknown words only", "and others"]) is None
+
+
+@pytest.mark.parametrize("kind", ["lda", "nmf"])
+def test_words_that_are_added_do_not_make_the_score_of_a_version_worse(kind):
+    write_day(1, documents(40, 1))
+    write_day(2, documents(10, 2))
+    limits = {"tolerance": 0.01, "max_new_words": 1.0}
+    first = retrain(configuration(kind, **limits))
+    added = [f"{word}{k}" for word in SUBJECTS[0] for k in range(20)]
+    write_day(3, [f"{old} {new}" for old, new in zip(documents(400, 3), documents(400, 4, added), strict=True)])
+    second = retrain(configuration(kind, **limits))
+    assert second["words"] > 10 * first["words"]
+    assert second["status"] == "published"

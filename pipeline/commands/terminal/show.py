@@ -190,7 +190,7 @@ def _files(title: str, urls: Sequence[str], note: str = "") -> None:
 
 def versions(found: "Sequence[VersionRow]") -> None:
     """Print one line per version."""
-    _echo("version  made                  files    new  changed  removed     score  state")
+    _echo("version  made (UTC)            files    new  changed  removed     score  state")
     for row in found:
         made = row["made"].replace("T", " ").partition("+")[0]
         score = ""

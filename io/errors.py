@@ -5,5 +5,9 @@ class DataError(ValueError):
     """Raised if input or a store cannot be used. The message names the place and the error, and says what to do."""
 
 
+class StoreFailed(DataError):
+    """A store does not answer as it should. Nothing is wrong with the data, and the same call may succeed later."""
+
+
 class Locked(Exception):
     """Another process is writing to the same corpus, run or model."""

@@ -133,7 +133,10 @@ def as_yaml(value):
 #: What each exit code means, and what a script should do.
 EXIT_CODES = {
     errors.ExitCode.DONE: ("Success, also if there was nothing to do.", "continue"),
-    errors.ExitCode.FAILED: ("Any other error, such as lost workers or too little memory.", "read the message"),
+    errors.ExitCode.FAILED: (
+        "Any other error, such as lost workers, too little memory, a full disk or a store that does not answer.",
+        "read the message",
+    ),
     errors.ExitCode.USAGE: ("Invalid command, configuration or cluster; a library is missing.", "correct it"),
     errors.ExitCode.REFUSED: (
         "`retrain`: the new version is worse. The version in use stays.",

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from ..errors import DataError
+from ..errors import DataError, StoreFailed
 from ..extras import needing_filesystem
 from .group_files import StoredGroup
 from .local_files import flush_path, naming_full_disk, remove_path, replacing, temporary_path, temporary_pattern
@@ -135,7 +135,7 @@ class Store:
                 raise DataError(
                     f"{where}: access denied ({error}); check the credentials and their permissions"
                 ) from error
-            raise DataError(
+            raise StoreFailed(
                 f"{where}: the store failed repeatedly ({type(error).__name__}: {error}); committed results are "
                 f"safe, and the same command continues from them"
             ) from error

@@ -84,6 +84,8 @@ def _explain_failure(error: BaseException) -> Failure:
     message = _message_of(error)
     if not isinstance(error, ConfigError):
         message = with_keys(message)
+    if _may_pass(error):
+        return Failure(message, ExitCode.FAILED)
     for kind, code in _exit_codes().items():
         if isinstance(error, kind):
             return Failure(message, code)
@@ -91,6 +93,16 @@ def _explain_failure(error: BaseException) -> Failure:
         advice = "use fewer workers, a smaller model or a smaller corpus.chunk_tokens"
         return Failure(f"out of memory ({message}); {advice}", ExitCode.FAILED)
     return Failure(f"{type(error).__name__}: {message} (--debug shows where)", ExitCode.FAILED)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return whether the disk, the network or a store failed, and not the data: the same command may succeed later."""
+    from ....io.errors import StoreFailed
+    from ....io.stores.local_files import NO_SPACE
+
+    if isinstance(error, StoreFailed | TimeoutError | ConnectionError):
+        return True
+    return isinstance(error, OSError) and error.errno in NO_SPACE
 
 
 def _exit_codes() -> dict[type[BaseException], ExitCode]:

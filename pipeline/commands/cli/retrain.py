@@ -69,7 +69,7 @@ def retrain(
     \b
     Exit codes:
       0     published, or nothing to do
-      1     any other error, such as lost workers or too little memory
+      1     any other error, such as lost workers, too little memory or a full disk
       2     bad configuration
       3     refused: the new version is worse; it is kept, and the version in use stays
       4     bad data

@@ -1,12 +1,13 @@
 """Errors: one sentence, an exit code, and one JSON object with --json."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, StoreFailed
 from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
 from corpusmill.pipeline.commands.cli.signals import Terminated
 from corpusmill.pipeline.engine.run import RunStore
@@ -217,7 +218,12 @@ def test_an_error_while_a_stopped_command_cleans_up_counts_as_the_stop():
                 raise OSError("the cluster is gone")
         assert explain(caught.value).code == code
     assert explain(OSError("no such file")) == Failure("no such file", ExitCode.DATA)
-    assert explain(TimeoutError()) == Failure("TimeoutError", ExitCode.DATA)
+
+
+def test_an_error_that_may_pass_is_no_bad_data_so_that_a_schedule_may_repeat_the_call():
+    full = [OSError(number, "no space") for number in (errno.ENOSPC, errno.EDQUOT)]
+    for error in (*full, TimeoutError("late"), ConnectionError("late"), StoreFailed("late")):
+        assert explain(error).code == ExitCode.FAILED
 
 
 @pytest.mark.parametrize(("stop", "word"), [(Terminated(143), "terminated"), (KeyboardInterrupt(), "interrupted")])

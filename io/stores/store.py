@@ -421,14 +421,19 @@ def check_free(store: Store, *kinds: str) -> None:
             raise DataError(f"{store.url}: this folder already holds a {kind}; choose another folder")
 
 
-def check_format(found: Any, kind: str, version: int, where: str) -> None:
-    """Raise DataError if a store is of another kind, or of another format version than this code reads."""
+def check_format(found: Any, kind: str, version: int, where: str, oldest: int | None = None) -> None:
+    """Raise DataError if a store is of another kind, or of a format that this code does not read.
+
+    The formats ``oldest`` to ``version`` are read; only ``version`` if ``oldest`` is None.
+    """
     if not isinstance(found, dict):
         raise DataError(f"{where}: damaged (its JSON file is not an object); restore it or write the store again")
     if found.get("kind") != kind:
         raise DataError(f"{where}: a {found.get('kind', 'unknown')!r} store where a {kind!r} store is needed")
-    if found.get("format") != version:
+    formats = range(version if oldest is None else oldest, version + 1)
+    if found.get("format") not in formats:
+        readable = " or ".join(map(str, formats))
         raise DataError(
             f"{where}: {kind} format {found.get('format')} is not supported by this version of corpusmill, which "
-            f"reads format {version}; write the store again or install a matching version"
+            f"reads format {readable}; write the store again or install a matching version"
         )

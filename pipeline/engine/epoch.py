@@ -15,7 +15,7 @@ from ...io.errors import DataError
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
-from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_format, check_free
+from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, add_numbers, nbytes
 from .capacity import Capacity
 from .data import ChunkSize, TrainingData, reference
@@ -35,7 +35,7 @@ from .events import (
 from .executors import Executor
 from .finite import check_finite
 from .plan import describe_devices, make_plan, must_compile
-from .run import FORMAT, OwnedRun, RunStore, describe, describe_changes
+from .run import OwnedRun, RunStore, check_run, describe, describe_changes
 from .sweeps import RangeSweep
 from .worker import tasks
 from .worker.contributions import SweepPhase
@@ -247,7 +247,7 @@ class _Engine:
         check_free(store, *DATA_KINDS)
         found, tag = read_commit(store, "run.json")
         if found is not None:
-            check_format(found, "run", FORMAT, training.run.url)
+            check_run(found, training.run.url)
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
                 changes = describe_changes(found, description, self.algorithm.setting_names)

@@ -32,7 +32,9 @@ from .algorithm import EXECUTION_PARAMETERS, AnyAlgorithm, Metrics, PreviousMode
 from .data import DataRef, TrainingData
 from .packing import narrow, unpack, widen
 
-FORMAT = 2
+FORMAT = 3
+#: The oldest format that this version reads. Its states are not narrow.
+OLDEST_FORMAT = 2
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
 
@@ -76,7 +78,7 @@ class RunStore:
         if not store.exists("run.json"):
             raise DataError(f"{self.url}: no run here (no run.json)")
         meta = store.read_json("run.json")
-        check_format(meta, "run", FORMAT, self.url)
+        check_run(meta, self.url)
         return meta
 
     def open_data(self) -> TrainingData:
@@ -272,6 +274,11 @@ class OwnedRun(RunStore):
 def step_folder(step: int, owner: int) -> str:
     """Return the folder of a step that an owner wrote."""
     return f"epochs/{step:06d}-{owner:04d}"
+
+
+def check_run(meta: object, url: str) -> None:
+    """Raise DataError if this is not the content of run.json of a run that this version reads."""
+    check_format(meta, "run", FORMAT, url, OLDEST_FORMAT)
 
 
 def describe(

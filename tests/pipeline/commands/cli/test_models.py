@@ -107,7 +107,7 @@ def test_similar_finds_words_by_vectors_and_documents_by_any_model_of_text(train
 
 
 @pytest.mark.parametrize(
-    ("where", "what", "version"), [("corpus", "corpus", 2), ("run", "run", 2), ("run/model", "model", 1)]
+    ("where", "what", "version"), [("corpus", "corpus", 2), ("run", "run", 3), ("run/model", "model", 1)]
 )
 def test_inspect_describes_corpora_runs_and_models(trained, call, where, what, version):
     code, out, _ = call("inspect", where, "--json")

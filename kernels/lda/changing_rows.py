@@ -54,7 +54,13 @@ def padded(n: int) -> int:
 
 
 @kernel
-def dense_rows(docs: np.ndarray, z: np.ndarray, n_documents: int, width: int) -> np.ndarray:
+def padded_to_four(n: int) -> int:
+    """Return a number of topics (int) rounded up to whole fours of vectors."""
+    return (n + 4 * LANES - 1) // (4 * LANES) * (4 * LANES)
+
+
+@kernel
+def count_dense(docs: np.ndarray, z: np.ndarray, n_documents: int, width: int) -> np.ndarray:
     """Count topics ``z`` (T,) uint16 of the documents ``docs`` (T,): flat float32, ``width`` numbers per document."""
     A = np.zeros(n_documents * width, np.float32)
     for i in range(len(z)):

@@ -26,7 +26,7 @@ from ..jit import kernel, read_only_tuple
 from ..simd.choices import MOST, choose, index_of, one_hot, prefetch_entries, row_shape, spread, to_floats, where
 from ..simd.rows import Row, RowShape, load_row, store_row
 from . import esca
-from .changing_rows import ONE, dense_rows, padded
+from .changing_rows import ONE, count_dense, padded
 from .counts import WordCounts, empty_table, first_entries
 from .model import ModelBlock, TokenOrder, inlined, token_order
 
@@ -65,7 +65,7 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
         block = read_only_tuple(model)
         _read_rows(order, block, counts)
     n_topics = len(block.alpha)
-    A = dense_rows(chunk.docs, z, chunk.n_documents, padded(n_topics))
+    A = count_dense(chunk.docs, z, chunk.n_documents, padded(n_topics))
     _sweep(order, A, counts, block, row_shape(n_topics), z, np.uint64(key))
     return z
 

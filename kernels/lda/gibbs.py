@@ -6,7 +6,7 @@ ESCA draws all tokens from the counts of the last epoch. Two tokens that determi
 a word that occurs twice, then exchange their topics instead of agreeing on one. Here, the second follows the first. So
 a corpus of few or short documents needs far fewer epochs.
 
-For at most 64 topics, few_topics.py has another kernel, and for more topics and dense rows of A dense_rows.py. Here, a
+For at most 64 topics, few_topics.py has another kernel, and for more topics and dense rows of A many_topics.py. Here, a
 token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight lanes. The
 distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries of the
 document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics. The last
@@ -40,13 +40,13 @@ from ..simd.lanes import (
     where_equal,
 )
 from ..simd.prefetch import prefetch
-from . import few_topics
+from . import few_topics, many_topics
 from .changing_rows import (
     ONE,
     DocumentRows,
     WordRows,
     close_word,
-    dense_rows,
+    count_dense,
     growable_documents,
     growable_words,
     move,
@@ -54,10 +54,9 @@ from .changing_rows import (
     new_word,
     open_word,
     padded,
+    padded_to_four,
 )
 from .counts import count_documents
-from .dense_rows import in_groups
-from .dense_rows import sweep as sweep_dense
 from .esca import AHEAD, repeats, search
 from .model import (
     ModelBlock,
@@ -101,8 +100,8 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
     B = growable_words(order, model)
     n_topics = len(model.alpha)
     if has_dense_rows(n_topics, len(z), chunk.n_documents):
-        A = dense_rows(chunk.docs, z, chunk.n_documents, in_groups(n_topics))
-        sweep_dense(order, A, B, model, z, key)
+        A = count_dense(chunk.docs, z, chunk.n_documents, padded_to_four(n_topics))
+        many_topics.sweep(order, A, B, model, z, key)
         return z
     prior = make_prior(model, 1, 1)
     totals = Totals(model.totals.astype(np.int64), prior.inverse.copy(), prior.lowered.copy())

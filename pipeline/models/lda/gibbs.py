@@ -18,7 +18,7 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import few_topics, gibbs
-from ....kernels.lda.changing_rows import padded, with_changes
+from ....kernels.lda.changing_rows import padded, padded_to_four, with_changes
 from ....kernels.lda.counts import WordCounts, topic_totals
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
@@ -56,7 +56,7 @@ class WordOrderGibbs(LdaAlgorithm):
             rows = 4 * padded(self.n_topics) * (chunk.documents + 2 * self.n_words)
             return replace(estimate, model=model, scratch=estimate.scratch + rows + self.n_words)
         if gibbs.has_dense_rows(self.n_topics, chunk.tokens, chunk.documents):
-            documents = 4 * gibbs.in_groups(self.n_topics) * chunk.documents
+            documents = 4 * padded_to_four(self.n_topics) * chunk.documents
         else:
             documents = 12 * chunk.tokens + 80 * chunk.documents
         words = 2 * model + 6 * chunk.tokens

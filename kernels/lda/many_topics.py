@@ -35,7 +35,7 @@ from ..simd.lanes import (
     where_bits,
 )
 from ..simd.prefetch import prefetch
-from .changing_rows import ONE, ZERO, WordRows, add_topic, close_word, new_word, open_word
+from .changing_rows import ONE, ZERO, WordRows, add_topic, close_word, new_word, open_word, padded_to_four
 from .esca import AHEAD
 from .model import ModelBlock, TokenOrder, inlined
 from .row_sums import LAST, ZERO_COUNT
@@ -45,7 +45,7 @@ FIRST = np.uint64(0)
 NEXT = np.uint64(1)
 STEP = np.uint64(LANES)
 #: Numbers in four vectors.
-GROUP = np.uint64(4 * LANES)
+FOUR_VECTORS = np.uint64(4 * LANES)
 #: Numbers in a cache line.
 LINE = np.uint64(16)
 #: Seven numbers without bits, one with all bits, and seven without: masks of each lane.
@@ -53,17 +53,14 @@ MASKS = np.array([0] * LAST + [-1] + [0] * LAST, np.int32)
 
 
 @kernel
-def in_groups(n: int) -> int:
-    """Return a number of topics (int) rounded up to whole groups: the length of a row of A."""
-    return (n + 4 * LANES - 1) // (4 * LANES) * (4 * LANES)
-
-
-@kernel
 def sweep(order: TokenOrder, A: np.ndarray, B: WordRows, model: ModelBlock, z: np.ndarray, key: int) -> None:
-    """Draw the topics ``z`` of all tokens; A, flat float32 with whole groups per document, and B follow."""
+    """Draw the topics ``z`` of all tokens. A and B change with each draw.
+
+    A, flat float32, has one row per document, padded to whole fours of vectors.
+    """
     docs = order.docs
     N = model.totals.astype(np.float64)
-    K, width = np.uint64(len(N)), np.uint64(in_groups(len(N)))
+    K, width = np.uint64(len(N)), np.uint64(padded_to_four(len(N)))
     last = np.uint64(len(z) - 1)
     beta, smoothing = model.beta, model.n_words * model.beta
     alpha = np.zeros(width, np.float32)
@@ -84,25 +81,25 @@ def sweep(order: TokenOrder, A: np.ndarray, B: WordRows, model: ModelBlock, z: n
         next_head, next_old = np.uint64(docs[start]) * width, np.uint64(z[start])
         _take_out(next_old, next_head, A, counts, N, beta, smoothing, phi, lowered, raised)
         next_ends = prefix_sums(_weigh(A, alpha, next_head, phi, sums, here, width))
-        new, more = next_old, ZERO
+        new, extra = next_old, ZERO
         for i in range(start, end):
-            head, old, ends, before = next_head, next_old, next_ends, new
+            head, old, ends, last_topic = next_head, next_old, next_ends, new
             if i + NEXT < end:
                 _prefetch_row(A, np.uint64(docs[min(i + np.uint64(AHEAD), last)]) * width, width)
                 next_head, next_old = np.uint64(docs[i + NEXT]) * width, np.uint64(z[i + NEXT])
                 _take_out(next_old, next_head, A, counts, N, beta, smoothing, phi, lowered, raised)
                 next_ends = prefix_sums(_weigh(A, alpha, next_head, phi, sums, width - here, width))
             total = pick(ends, LAST)
-            x = random.uniform(key, i) * (total + more)
+            x = random.uniform(key, i) * (total + extra)
             new = _find(sums, here, ends, x, width)
             # Rounding at the end of a lane can point into the padding: the topic stays then.
             if new >= K:
                 new = old
             if x >= total:
-                new = before
+                new = last_topic
             here = width - here
             n = add_topic(place, topics, new, n)
-            more = _put_in(new, head, next_head, A, alpha, counts, N, beta, smoothing, phi, lowered, raised)
+            extra = _put_in(new, head, next_head, A, alpha, counts, N, beta, smoothing, phi, lowered, raised)
             z[i] = new
         close_word(word, B, row, n)
 
@@ -203,7 +200,7 @@ def _weigh(
 ) -> Lanes:
     """Write the running sums of (A_dk + α_k) φ_k in each lane, from ``sums[at]`` on; return the totals of the lanes."""
     total = splat(ZERO)
-    for j in range(FIRST, width, GROUP):
+    for j in range(FIRST, width, FOUR_VECTORS):
         a = _weights(A, alpha, head, phi, j)
         b = _weights(A, alpha, head, phi, j + STEP)
         c = _weights(A, alpha, head, phi, j + STEP + STEP)
@@ -229,11 +226,11 @@ def _find(sums: np.ndarray, at: int, ends: Lanes, x: np.float32, width: int) -> 
     lane = np.uint64(min(count_at_most(ends, x), LAST))
     rests = splat(x) - shift_up(ends)
     # Counts in all lanes at once, since eight comparisons cost as much as one.
-    groups = splat(ZERO_COUNT)
-    for j in range(GROUP - STEP, width - GROUP, GROUP):
-        groups = add_one_where_at_most(groups, load(sums, at + j), rests)
+    fours = splat(ZERO_COUNT)
+    for j in range(FOUR_VECTORS - STEP, width - FOUR_VECTORS, FOUR_VECTORS):
+        fours = add_one_where_at_most(fours, load(sums, at + j), rests)
     rest = pick(rests, lane)
-    first = np.uint64(pick(groups, lane)) * GROUP + lane
+    first = np.uint64(pick(fours, lane)) * FOUR_VECTORS + lane
     i = at + first
     steps = np.uint64(sums[i] <= rest) + np.uint64(sums[i + STEP] <= rest) + np.uint64(sums[i + STEP + STEP] <= rest)
     return first + steps * STEP

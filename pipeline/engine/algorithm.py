@@ -8,7 +8,7 @@ The rows of the model are cut into blocks, so that neither a sweep nor an update
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
@@ -155,7 +155,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         leave the device idle most of the time. 0 if the size makes no difference.
     kernel_module : str
         Module below `corpusmill.kernels` whose kernels take most of the time of a sweep, such as "lda.esca". When a run
-        starts, the user is told whether it must be compiled first. If empty, the user is not told.
+        starts, the user is told whether it must be compiled first. If empty, the user is not told. Override
+        `kernel_modules` if the module depends on the data.
     sweep_share : float
         Share of the sweeps in the time of a step, for the display of progress. Cells take the rest; see `n_cells`.
     divergence_hint : str
@@ -409,6 +410,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return arrays
 
     # --- what the engine plans with ---
+
+    def kernel_modules(self, data: DataT) -> Collection[str]:
+        """Return the modules below `corpusmill.kernels` whose kernels sweep this data; by default `kernel_module`."""
+        return {self.kernel_module} if self.kernel_module else ()
 
     @property
     def n_cells(self) -> int:

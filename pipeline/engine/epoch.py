@@ -153,7 +153,7 @@ class _Engine:
                 idle=self._idle_warning(),
                 history=tuple(self.rows),
                 devices=self.devices,
-                compiles=must_compile(self.algorithm, bool(self.devices)),
+                compiles=must_compile(self.algorithm, self.data, bool(self.devices)),
             )
         )
         try:

@@ -109,14 +109,16 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
         )
 
 
-def must_compile(algorithm: AnyAlgorithm, on_device: bool) -> bool:
-    """Return whether the first sweep compiles its kernels, because the cache of this machine does not have them."""
-    if not algorithm.kernel_module:
-        return False
-    path = algorithm.kernel_module.split(".")
-    folder = cache_folder("cuda" if on_device else path[0])
-    # Numba names the files of a kernel by its module and its function.
-    return not any(folder.rglob(f"{path[-1]}.*.nbi"))
+def must_compile(algorithm: AnyAlgorithm, data: TrainingData, on_device: bool) -> bool:
+    """Return whether sweeps compile their kernels first, because the cache of this machine does not have them."""
+    for module in algorithm.kernel_modules(data):
+        path = module.split(".")
+        folder = cache_folder("cuda" if on_device else path[0])
+        # Numba names the files of a kernel by its module and its function. One file is enough: `memory` was called
+        # before, but it calls no kernels of these modules.
+        if not any(folder.rglob(f"{path[-1]}.*.nbi")):
+            return True
+    return False
 
 
 def describe_devices(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> str:

@@ -6,7 +6,7 @@ of the old ones, which are subtracted from the model. The changes of other shard
 AD-LDA (Newman, Asuncion, Smyth and Welling, JMLR 2009).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -36,13 +36,18 @@ class WordOrderGibbs(LdaAlgorithm):
     """
 
     default_max_shards: ClassVar[int] = 1
-    kernel_module: ClassVar[str] = "lda.gibbs"
     # The next chunk of a shard is drawn from these counts.
     counts_late: ClassVar[bool] = False
     parallelism_hint: ClassVar[str] = (
         "the sampler gibbs trains a model on one worker, and is faster without a cluster (cluster.kind=synchronous, or "
         "no client in Python)"
     )
+
+    def kernel_modules(self, data: Corpus) -> Collection[str]:
+        """Return the modules of the kernels, which depend on the number of topics and the lengths of documents."""
+        if self._has_few_topics:
+            return {"lda.few_topics"}
+        return {"lda.many_topics" if self._has_dense_rows(chunk) else "lda.gibbs" for chunk in data.chunks}
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Add to the estimate what the kernel changes, and the counts of the topics before the sweep.
@@ -55,7 +60,7 @@ class WordOrderGibbs(LdaAlgorithm):
             # Dense rows of A, and two of B for each word, of which one counts the shard's tokens.
             rows = 4 * padded(self.n_topics) * (chunk.documents + 2 * self.n_words)
             return replace(estimate, model=model, scratch=estimate.scratch + rows + self.n_words)
-        if gibbs.has_dense_rows(self.n_topics, chunk.tokens, chunk.documents):
+        if self._has_dense_rows(chunk):
             documents = 4 * padded_to_four(self.n_topics) * chunk.documents
         else:
             documents = 12 * chunk.tokens + 80 * chunk.documents
@@ -95,6 +100,9 @@ class WordOrderGibbs(LdaAlgorithm):
     @property
     def _has_few_topics(self) -> bool:
         return self.n_topics <= few_topics.MOST_TOPICS
+
+    def _has_dense_rows(self, chunk: ChunkInfo) -> bool:
+        return gibbs.has_dense_rows(self.n_topics, chunk.tokens, chunk.documents)
 
     def _dense_counts(self, model: ModelView, deltas: list[Arrays] | None) -> few_topics.ShardCounts:
         """Return the counts after the shard's last chunk, or before its first one."""

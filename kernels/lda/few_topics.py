@@ -28,7 +28,7 @@ from ..simd.rows import Row, RowShape, load_row, store_row
 from . import esca
 from .changing_rows import ONE, count_dense, padded
 from .counts import WordCounts, empty_table, first_entries
-from .model import ModelBlock, TokenOrder, inlined, token_order
+from .model import ModelBlock, TokenOrder, inlined, phi_with_one_less, phi_with_one_more, token_order
 
 #: More topics have the kernels of gibbs.py.
 MOST_TOPICS = MOST
@@ -151,7 +151,7 @@ def _sweep(
             count = B[row + old] - 1
             N[old] = total
             B[row + old] = count
-            lower = np.float32((count + (beta - 1.0)) / (total + (smoothing - 1.0)))
+            lower = phi_with_one_less(count, total, beta, smoothing)
             phi_raised = where(own, phi, phi_raised)
             phi = where(own, phi_lowered, phi)
             phi_lowered = where(own, spread(lower, shape), phi_lowered)
@@ -169,7 +169,7 @@ def _sweep(
             count = B[row + new] + 1
             N[new] = total
             B[row + new] = count
-            higher = np.float32((count + (beta + 1.0)) / (total + (smoothing + 1.0)))
+            higher = phi_with_one_more(count, total, beta, smoothing)
             phi_lowered = where(drawn, phi, phi_lowered)
             phi = where(drawn, phi_raised, phi)
             phi_raised = where(drawn, spread(higher, shape), phi_raised)

@@ -37,7 +37,7 @@ from ..simd.lanes import (
 from ..simd.prefetch import prefetch
 from .changing_rows import ONE, ZERO, WordRows, add_topic, close_word, new_word, open_word, padded_to_four
 from .esca import AHEAD
-from .model import ModelBlock, TokenOrder, inlined
+from .model import ModelBlock, TokenOrder, inlined, phi_with_one_less, phi_with_one_more
 from .row_sums import LAST, ZERO_COUNT
 
 # Unsigned numbers, because numba lets negative indices count from the end.
@@ -144,7 +144,7 @@ def _take_out(
     N[old] = total
     raised[old] = phi[old]
     _put(phi, old, lowered[old])
-    lowered[old] = np.float32((count + (beta - 1.0)) / (total + (smoothing - 1.0)))
+    lowered[old] = phi_with_one_less(count, total, beta, smoothing)
     _put(A, head + old, A[head + old] - ONE)
 
 
@@ -172,7 +172,7 @@ def _put_in(
     weight = (A[next_head + new] + alpha[new]) * before
     lowered[new] = before
     _put(phi, new, after)
-    raised[new] = np.float32((count + (beta + 1.0)) / (total + (smoothing + 1.0)))
+    raised[new] = phi_with_one_more(count, total, beta, smoothing)
     _put(A, head + new, A[head + new] + ONE)
     # The next token may be of the same document.
     return max((A[next_head + new] + alpha[new]) * after - weight, ZERO)

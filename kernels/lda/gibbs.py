@@ -6,15 +6,23 @@ ESCA draws all tokens from the counts of the last epoch. Two tokens that determi
 a word that occurs twice, then exchange their topics instead of agreeing on one. Here, the second follows the first. So
 a corpus of few or short documents needs far fewer epochs.
 
-For at most 64 topics, few_topics.py has another kernel, and for more topics and dense rows of A many_topics.py. Here, a
-token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight lanes. The
-distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries of the
-document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics. The last
-part has N of the beginning of the sweep, with the token in it, so that it needs no new prefix sums after each token.
+Three kernels draw from this distribution:
+
+    topics       mean tokens per document      kernel            rows of A
+    up to 64     any number                    few_topics.py     dense, in registers
+    65 to 384    at least 8, and at least      many_topics.py    dense, in the first cache
+                 the number of topics - 128
+    others                                     this file         sparse
+
+In this file, a token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight
+lanes. The distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries
+of the document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics. The
+last part has N of the beginning of the sweep, with the token in it, so that it needs no new prefix sums after each
+token.
 
 Layout: the order of the tokens is that of ESCA, so one dense φ serves all tokens of a word in a group of documents. If
-a draw leaves a token at its topic, which is frequent after the first epochs, no count changes. Rows of A and B have
-free places for the topics that tokens of the chunk may bring, see changing_rows.py.
+a draw leaves a token at its topic, which is frequent after the first epochs, no count changes here. Rows of A and B
+have free places for the topics that tokens of the chunk may bring, see changing_rows.py.
 
 Reference implementation: tests/helpers/naive_gibbs.py, `lda_gibbs_sweep`.
 """

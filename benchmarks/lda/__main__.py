@@ -1,4 +1,4 @@
-"""LDA against tomotopy, gensim and scikit-learn; whole epochs against the kernels alone; many topics.
+"""LDA against tomotopy, gensim and scikit-learn; whole epochs, and how much of them the kernels take; many topics.
 
 python -m benchmarks.lda --help
 """

@@ -1,4 +1,4 @@
-"""Whole epochs of LDA through the engine: against the kernels alone, and with a model that exceeds memory."""
+"""Whole epochs of LDA through the engine: how much of them the kernels take, and a model that exceeds memory."""
 
 from pathlib import Path
 from statistics import median
@@ -21,9 +21,10 @@ from benchmarks.lda.data import read, zipf_counts
 @click.option("--sampler", type=click.Choice(["esca", "warp"]), default="esca")
 @click.pass_obj
 def epoch(run, n_topics, chunk_tokens, chunks, passes, sampler):
-    """Whole epochs of Wikipedia without Dask, on one worker and on two, against the kernels of the epochs without Dask.
+    """Whole epochs of Wikipedia without Dask, on one Dask worker, and on two.
 
-    The median of the last seven epochs counts.
+    The column "of kernels" is the time that the kernels take in an epoch without Dask, as a share of the time of the
+    epoch. All times are medians of the last seven epochs.
     """
     passes = 3 if run.session.quick else passes
     matrix = read(run.session, "wikipedia", chunk_tokens * chunks)

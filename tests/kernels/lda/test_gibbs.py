@@ -1,14 +1,30 @@
 """Collapsed Gibbs sampling in word order, against a plain implementation and against its distribution."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import few_topics, gibbs
-from helpers.lda_cases import chi_square, dense_counts, model_of, small_chunk, trained_topics, word_order, zipf_chunk
+from corpusmill.kernels.simd import tiles
+from helpers.lda_cases import (
+    chi_square,
+    dense_counts,
+    model_of,
+    random_topics,
+    small_chunk,
+    trained_topics,
+    word_order,
+    zipf_chunk,
+)
 from helpers.naive import lda_uniforms, lda_weights
 from helpers.naive_gibbs import lda_gibbs_sweep
+from helpers.narrow_registers import NARROW
 
 BETA = 0.01
 KEY = random.key(5)
@@ -42,6 +58,36 @@ def test_topics_are_those_of_the_reference(n_topics, group_tokens):
     found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
     assert np.count_nonzero(found != z) > 100
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
+
+
+@pytest.mark.parametrize("n_topics", [50, 70, 400])
+def test_topics_drawn_from_random_ones_are_those_of_the_reference(n_topics):
+    n_words, alpha = 60, np.full(n_topics, 0.1)
+    chunk = zipf_chunk(20, 500, n_words)
+    assert is_dense(chunk, n_topics) == (n_topics < 100)
+    z = random_topics(chunk, n_topics)
+    found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+    np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
+
+
+# Runs in a process of its own, because kernels are compiled for one width.
+WIDTH = """
+import sys
+from corpusmill.kernels.simd import tiles
+assert tiles.BITS == int(sys.argv[1])
+sys.path[:0] = sys.argv[2].split(":")
+import test_gibbs
+for n_topics in (50, 70, 400):
+    test_gibbs.test_topics_drawn_from_random_ones_are_those_of_the_reference(n_topics)
+"""
+
+
+@pytest.mark.parametrize("bits", [128, 256])
+def test_registers_of_other_widths(bits):
+    if bits >= tiles.BITS:
+        pytest.skip("the other tests use the widest registers of this processor")
+    arguments = [str(bits), f"{Path(__file__).parent}:{Path(__file__).parents[2]}"]
+    subprocess.run([sys.executable, "-c", WIDTH, *arguments], check=True, env=os.environ | NARROW[bits])
 
 
 def test_topics_of_long_documents_are_those_of_the_reference():

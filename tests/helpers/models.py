@@ -1,8 +1,25 @@
 """Helpers of the tests that train estimators."""
 
 import numpy as np
+from corpusmill.pipeline.engine.algorithm import Algorithm
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
+
+
+def kernel_modules():
+    """Return the modules of kernels that the algorithms of all models name."""
+    for kind in MODEL_KINDS:
+        estimator_class(kind)
+    return {algorithm.kernel_module for algorithm in _algorithms(Algorithm) if algorithm.kernel_module}
+
+
+def _algorithms(base):
+    """Yield all algorithms of the models that ship."""
+    for algorithm in base.__subclasses__():
+        if algorithm.__module__.startswith("corpusmill.pipeline.models."):
+            yield algorithm
+        yield from _algorithms(algorithm)
 
 
 def bits(estimator):

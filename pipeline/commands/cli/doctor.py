@@ -25,8 +25,9 @@ def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_s
 
     STORE is the folder or URL where runs will be written; by default the current folder. Each check prints one line:
     what it found and, for advice and problems, what to do. The exit code is 1 if there is a problem. The first call
-    after the installation compiles the kernels of all models, which takes about a minute on two cores. Later trainings
-    do not wait for that, and later calls take some seconds.
+    after the installation compiles the kernels of all models, which takes about a minute on two cores. Later calls take
+    some seconds. Later trainings do not compile these kernels. Only NMF and the sampler gibbs compile a few for
+    another number of topics, in a second or two.
 
     \b
     Examples:

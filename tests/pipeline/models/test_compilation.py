@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from corpusmill.pipeline.engine.algorithm import Algorithm
-from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
+from helpers.models import kernel_modules
 from numba.core.dispatcher import Dispatcher
 
 # Each of these trainings has kernels that the others have not.
@@ -27,14 +26,6 @@ for sampler, n_topics, documents in [
 """
 
 
-def algorithms(base=Algorithm):
-    """Yield all algorithms of the models that ship."""
-    for algorithm in base.__subclasses__():
-        if algorithm.__module__.startswith("corpusmill.pipeline.models."):
-            yield algorithm
-        yield from algorithms(algorithm)
-
-
 def test_the_first_training_by_each_sampler_says_that_it_compiles_and_the_second_does_not(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     shown = []
@@ -47,12 +38,8 @@ def test_the_first_training_by_each_sampler_says_that_it_compiles_and_the_second
     assert shown[0][1] == note, "before the first epoch"
 
 
-@pytest.mark.parametrize("kind", MODEL_KINDS)
-def test_an_algorithm_names_a_module_that_has_kernels(kind):
-    estimator_class(kind)
-    modules = {algorithm.kernel_module for algorithm in algorithms() if algorithm.kernel_module}
-    assert modules
-    for name in modules:
-        module = importlib.import_module(f"corpusmill.kernels.{name}")
-        kernels = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
-        assert [kernel for kernel in kernels if kernel.py_func.__module__ == module.__name__]
+@pytest.mark.parametrize("name", sorted(kernel_modules()))
+def test_an_algorithm_names_a_module_that_has_kernels(name):
+    module = importlib.import_module(f"corpusmill.kernels.{name}")
+    kernels = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+    assert [kernel for kernel in kernels if kernel.py_func.__module__ == module.__name__]

@@ -210,10 +210,10 @@ class Grid:
     def cells(self, rows: range, size: int) -> Iterator[tuple[int, Cell]]:
         """Yield the cells of some rows, and the numbers of their strata, in an order in which they can be trained.
 
-        ``size``, a power of two and at most the number of blocks, is the number of row blocks and of column blocks that
-        are used by turns. With a smaller size, fewer blocks have to be in memory. Workers that use the same size can
-        train their rows in these orders and exchange columns without a deadlock, because the orders are parts of one
-        order of all cells.
+        ``size``, a power of two and at most the number of blocks, is the number of row blocks, and of column blocks,
+        that are in use at a time: their cells in ``size`` consecutive strata come before those of other blocks. With a
+        smaller size, fewer blocks have to be in memory. Workers that use the same size can train their rows in these
+        orders and exchange columns without a deadlock, because the orders are parts of one order of all cells.
         """
         for turn in range(0, self.n_strata, size):
             for first in range(rows.start - rows.start % size, rows.stop, size):

@@ -22,7 +22,7 @@ from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,
     ContributionLost,
     Pieces,
-    ShardSource,
+    ShardQueue,
     Source,
     SweepOutcome,
     SweepPhase,
@@ -152,7 +152,7 @@ class Cluster:
         raise ContributionLost(source.address)
 
 
-class Taken(ShardSource):
+class Taken(ShardQueue):
     """The shards that a worker has taken from a pool and not begun."""
 
     def __init__(self, world: World, pool: Pool, address: str):

@@ -25,7 +25,7 @@ CUT_SLACK = 6
 SHARES = 2
 #: A worker is slow if a shard takes it this many times as long as the fastest worker.
 SLOW = 1.5
-#: The speeds of all workers are measured again after the number of workers divided by this many requests.
+#: How fast the workers are is computed again after a number of requests: the number of workers divided by this one.
 SPEEDS_USED = 8
 
 
@@ -77,7 +77,7 @@ class _Pace:
     since: float
     threads: int
     taken: int = 0  # shards
-    #: The seconds when the worker last took shards. It had swept all of its earlier ones then.
+    #: What `seconds` returned when the worker last took shards. It had swept all of its earlier ones then.
     measured: float = float("inf")
 
     def seconds(self, now: float) -> float:
@@ -108,8 +108,8 @@ class _Speeds:
 class Pool:
     """The shards of a step that no worker has taken yet.
 
-    ``homes`` has the positions of the shards that each worker should sweep, by its address. ``taken`` has the positions
-    that were taken from it.
+    ``homes`` has, by the address of a worker, the positions of the shards that it should sweep and that nobody has
+    taken. ``taken`` has the positions of the other shards.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Pool:
     begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
     paces: dict[str, _Pace] = field(default_factory=dict)
     speeds: "_Speeds | None" = None
-    #: Workers that were not slow in the last step.
+    #: Addresses of the workers that were not slow in the last step.
     fast: set[str] = field(default_factory=set)
 
     @classmethod

@@ -22,7 +22,7 @@ from ..worker.contributions import (
     Contribution,
     ContributionLost,
     Pieces,
-    ShardSource,
+    ShardQueue,
     Source,
     SweepPhase,
     shard_seconds,
@@ -93,8 +93,8 @@ class Leases(SchedulerPlugin):
     def take(self, pool: str, address: str, threads: int, least: int) -> ShardLease | None:
         """Return at least ``least`` shards for a worker; None if the pool is closed or has no shard for this worker.
 
-        A request for no threads returns an empty lease while the pool has shards: the client closes the pool only when
-        all sweeps have ended, also that of the worker that asks.
+        A worker that is paused asks with 0 ``threads`` whether to wait. It gets an empty lease while the pool has
+        shards, and then None. Its sweep has to end then, because the client waits for all sweeps.
         """
         found = self.pools.get(pool)
         if found is None:
@@ -201,10 +201,10 @@ def close_pool(name: str, dask_scheduler: Scheduler) -> None:
     _leases(dask_scheduler).end(name)
 
 
-def offer_shards(name: str, speeds_have_changed: bool, dask_scheduler: Scheduler) -> bool:
-    """Offer the shards that no worker has taken to more workers, and return whether there are any.
+def has_untaken_shards(name: str, speeds_have_changed: bool, dask_scheduler: Scheduler) -> bool:
+    """Return whether a pool has shards that no worker has taken.
 
-    If the speeds of the workers have changed, they are measured anew. Runs at the scheduler.
+    If it has, and if the speeds of the workers have changed, they are measured anew. Runs at the scheduler.
     """
     pool = _leases(dask_scheduler).pools.get(name)
     if pool is None or not pool.left:
@@ -368,7 +368,7 @@ def _sendable(pieces: Pieces) -> Serialize:
     return to_serialize(marked)
 
 
-class _Taken(ShardSource):
+class _Taken(ShardQueue):
     """The shards that a worker has taken and not begun."""
 
     def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str, lease: ShardLease | None):

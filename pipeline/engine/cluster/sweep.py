@@ -17,7 +17,7 @@ from .plugins import (
     SWEEP_PREFIX,
     ShardLease,
     close_pool,
-    offer_shards,
+    has_untaken_shards,
     open_divided_pool,
     sweep_on_worker,
     update_on_worker,
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 FETCHED_BYTES = 1 << 20
 #: Seconds to wait for a first worker.
 WAIT_SECONDS = 120
-#: Seconds in which Dask's threads in this process send the tasks of a sweep. The commit would compete with them for the
-#: interpreter lock, and nobody waits for the commit.
+#: Seconds that the main thread sleeps while Dask's threads of this process send the tasks of a sweep. It commits the
+#: last step next, and would compete with them for the interpreter lock. Workers wait for their tasks, but nobody waits
+#: for the commit.
 PASS_ON_SECONDS = 0.003
 #: Seconds between two looks whether workers joined.
 LOOK_SECONDS = 1.0
@@ -246,6 +247,6 @@ class ClusterSweep:
         running = {address for address, worker in workers_of(self._client).items() if worker["status"] == "running"}
         all_paused = running.isdisjoint(self._running.values())
         helpers = running if all_paused else running - self._used
-        if not helpers or not self._client.run_on_scheduler(offer_shards, self._pool, all_paused):
+        if not helpers or not self._client.run_on_scheduler(has_untaken_shards, self._pool, all_paused):
             return []
         return sorted(helpers)

@@ -206,8 +206,8 @@ def shard_seconds(phase: SweepPhase) -> float:
     return pace_of(phase.job).kernel * phase.shard_size
 
 
-class ShardSource(ABC):
-    """Says which shard a thread of a worker sweeps next, by the position of the shard."""
+class ShardQueue(ABC):
+    """Gives the threads of a worker the positions of their next shards."""
 
     @abstractmethod
     def next(self) -> int | None:
@@ -218,7 +218,7 @@ class ShardSource(ABC):
         """Return the positions of the shards that will probably be next, without taking them."""
 
 
-class ShardList(ShardSource):
+class ShardList(ShardQueue):
     """A list of positions, for one thread."""
 
     def __init__(self, positions: Iterable[int]):
@@ -235,13 +235,13 @@ class ShardList(ShardSource):
 
 def sweep_shards(
     phase: SweepPhase,
-    source: ShardSource,
+    queue: ShardQueue,
     on_swept: OnSwept,
     key: str = "",
     address: str = "",
     helpers: tuple[Pool, int] | None = None,
 ) -> Contribution:
-    """Sweep the shards of a source.
+    """Sweep the shards of a queue.
 
     ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
     of them sweep too. All states are on disk when this function returns.
@@ -254,10 +254,10 @@ def sweep_shards(
     def sweep_all(sweeper: ShardSweeper) -> None:
         try:
             while not failed.is_set():
-                position = source.next()
+                position = queue.next()
                 if position is None:
                     return
-                swept = sweeper.shard(phase.chunks(position), lambda: _chunks_of(phase, source.upcoming()))
+                swept = sweeper.shard(phase.chunks(position), lambda: _chunks_of(phase, queue.upcoming()))
                 with _measuring(swept.report):
                     sums.add((position, position + 1), swept.deltas)
                 reports[position] = swept.report

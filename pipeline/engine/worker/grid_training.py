@@ -4,9 +4,9 @@ Each worker trains the cells of some consecutive rows. The arrays of its rows st
 of a column go from worker to worker: from the one that trained the column in a stratum straight to the one that trains
 it in the next stratum. A step reads its blocks from the store at its start and writes them at its end.
 
-Where a CUDA device trains, a row or a column stays on it until another worker or the store needs it, or until the
-blocks that are used by turns change. If the cluster's protocol sends device memory, a column goes from the device of
-one worker straight to that of the next one.
+Where a CUDA device trains, a row or a column stays on it until another worker or the store needs it, or until other
+blocks are in use, see `Grid.cells`. If the cluster's protocol sends device memory, a column goes from the device of one
+worker straight to that of the next one.
 """
 
 import tempfile
@@ -50,7 +50,7 @@ class GridPlan:
     phase: SweepPhase
     attempt: str  # a name that no other attempt has
     addresses: tuple[str, ...]  # for each row, that of its worker; the rows of a worker are consecutive
-    size: int  # blocks that are used by turns; see `Grid.cells`
+    size: int  # row blocks, and column blocks, that are in use at a time; see `Grid.cells`
     budget: int  # bytes of arrays that wait in each worker's memory
     cell_device_bytes: int = 0  # of a cell on a CUDA device; a column takes less
 
@@ -246,7 +246,7 @@ class GridTrainer:
         is_in_use = is_own and number // size == (number - 1) // size
         is_last = number == self._grid.n_strata
         if is_own:
-            # If all blocks fit, those of this worker are in use in all turns.
+            # If all blocks fit, those of this worker are always in use.
             stays = is_in_use or (not is_last and size == self._grid.n_blocks)
         else:
             # The device of another worker fetches the column from this one, if it can wait here so long. After the last

@@ -40,7 +40,7 @@ class TrainingJob:
     buffer_bytes: int = 0
 
     @property
-    def store(self) -> RunStore:
+    def files(self) -> RunStore:
         """The run's files, opened once per worker and run."""
         # A copy, because a store that is opened here must not travel with the job.
         return CACHE.load((self.training, "run"), lambda: replace(self.run))
@@ -53,8 +53,8 @@ class TrainingJob:
 class ShardProgress(TypedDict):
     """What a worker reports as soon as it has swept a shard."""
 
-    seconds: dict[str, float]
-    cached: int
+    seconds: dict[str, float]  # by cause, see `Stopwatch`
+    cached: int  # reads that the cache made unnecessary
     worker: str
 
 
@@ -123,8 +123,8 @@ SHARED = ModelPart("shared", 0)
 def read_model(job: TrainingJob, step: int, part: ModelPart) -> Arrays:
     """Read a part of a step's model from the store, in the form in which it is cached."""
     if part == SHARED:
-        return job.store.shared(step)
-    stored = job.store.stored_block(step, part.number)
+        return job.files.shared(step)
+    stored = job.files.stored_block(step, part.number)
     if _caches_unpacked(job, stored):
         return unpack(stored)
     return index_rows(stored)
@@ -206,7 +206,7 @@ class StepModel:
 
 def write_shared(job: TrainingJob, step: int, arrays: Arrays) -> None:
     """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
-    job.store.write_shared(step, arrays)
+    job.files.write_shared(step, arrays)
     key = (job.training, "shared", 0)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
@@ -245,7 +245,7 @@ def write_block(job: TrainingJob, step: int, block: int, arrays: Arrays, behind:
     stored = job.algorithm.pack(arrays)
 
     def write() -> None:
-        job.store.write_block(step, block, stored)
+        job.files.write_block(step, block, stored)
 
     if behind is None:
         write()
@@ -277,7 +277,7 @@ def _score_chunk(job: TrainingJob, data: DataRef, index: int, step: int, state_s
     if state_step >= 1 and job.algorithm.keeps_state:
         state = CACHE.get(state_key(job, index), version=state_step)
         if state is None:
-            state = job.store.state(state_step, index)
+            state = job.files.state(state_step, index)
     return job.algorithm.score(model, chunk, state, Address(job.seed, step, index), job.open(data).n_words)
 
 

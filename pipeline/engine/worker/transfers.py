@@ -77,7 +77,7 @@ class Transfers:
                 is_started = self._ahead.start(("chunk", index), partial(self._load_chunk, index), estimate.data)
             state_step = self._state_step()
             if is_started and state_step and CACHE.get(state_key(job, index), version=state_step) is None:
-                read = partial(job.store.state, state_step, index)
+                read = partial(job.files.state, state_step, index)
                 is_started = self._ahead.start(("state", index), read, estimate.state)
         return is_started
 
@@ -106,7 +106,7 @@ class Transfers:
         if state is not None:
             watch.cached += 1
             return state
-        return self._ahead.get(("state", index), partial(self._job.store.state, state_step, index))
+        return self._ahead.get(("state", index), partial(self._job.files.state, state_step, index))
 
     def _state_step(self) -> int:
         """Return the step that wrote the states, or 0 if there are none."""
@@ -118,7 +118,7 @@ class Transfers:
     def write_state(self, index: int, state: Arrays) -> None:
         """Write a chunk's next state."""
         job = self._job
-        self.behind.write(partial(job.store.write_state, self._step, index, state), nbytes(state))
+        self.behind.write(partial(job.files.write_state, self._step, index, state), nbytes(state))
         CACHE.put(state_key(job, index), state, version=self._step, nbytes=nbytes(state), budget=job.cache_bytes)
 
     # --- the model of the last step ---
@@ -168,5 +168,5 @@ def pace_of(job: TrainingJob) -> Pace:
 
 def _first_pace(job: TrainingJob) -> Pace:
     """Return the pace of a worker that has not read anything yet."""
-    is_local = job.store.store.is_local and Store(job.data.url).is_local
+    is_local = job.files.store.is_local and Store(job.data.url).is_local
     return Pace(0.0 if is_local else REMOTE_WAIT_SECONDS)

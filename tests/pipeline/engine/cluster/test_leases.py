@@ -6,7 +6,7 @@ import time
 import pytest
 from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_places, divided
-from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, offer_shards, open_divided_pool
+from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, has_untaken_shards, open_divided_pool
 from distributed import Client, LocalCluster
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -232,4 +232,4 @@ def test_a_worker_that_was_fast_gets_its_first_shards_with_its_task():
         second = open_pool("second")
         assert second == {fast: ShardLease([0, 1, 2, 3], [4, 5, 6, 7], False), other: None}
         # These shards are taken; others are left for the other worker.
-        assert client.run_on_scheduler(offer_shards, "second", False)
+        assert client.run_on_scheduler(has_untaken_shards, "second", False)

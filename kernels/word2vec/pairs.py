@@ -4,6 +4,10 @@ A pair is a word (the centre, a row of W_in) and one of its neighbours (the cont
 par.py the matrices are the other way round, see cells.py. Each word draws how far its window reaches, from 1 to
 ``window``, as there. Cell (i, j) has the pairs whose centre is in block i and whose context is in block j.
 
+Repetitions can be thinned: the n-th occurrence of a word among ``passage`` kept words of a document is a centre only
+with the probability n^-1/2. In the order of the text, vectors adapt to the topic of a passage, and its further pairs
+move them little. Cells train the pairs of a passage far apart, so without thinning all of its repetitions count fully.
+
 Steps, per chunk:
 
 1. `_thin`: drop tokens of frequent words at random, look up the places of the others, and clip each window to its
@@ -20,7 +24,7 @@ Reference implementation: tests/helpers/naive_cells.py, `pairs_of`.
 import numpy as np
 
 from ..jit import kernel
-from ..random import draw, uniform
+from ..random import FLOAT32_STEP, S40, draw, uniform
 from ..simd.lanes import LANES, load, store
 from ..simd.prefetch import prefetch
 
@@ -41,13 +45,14 @@ def split_pairs(
     subsampling_key: np.uint64,
     windows_key: np.uint64,
     n_blocks: int,
+    passage: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs of a chunk (n,) uint32, and how many each cell has in each pass: (passes, P, P) int64.
 
     ``ptr`` (D + 1,) int64 are the bounds of some or all of the chunk's documents, ``words`` (T,) uint32 its tokens in
     document order; words from V on are dropped. Pass p is trained with the documents ``passes[p]:passes[p + 1]``.
     ``places`` (V,) uint32 is block << 16 | row in the block, ``keep`` (V,) float32 the probability that a token is
-    kept. ``window`` is at most 255.
+    kept. ``window`` is at most 255. With a ``passage`` of 0, all repetitions are centres.
 
     The pairs of row block 0 come first, then those of row block 1, and so on. Those of a row block come pass by pass,
     and those of a pass cell by cell. Within a cell, pairs are sorted by centre, and pairs of a centre are in the order
@@ -55,7 +60,7 @@ def split_pairs(
     """
     n_passes = len(passes) - 1
     keys = (subsampling_key, windows_key)
-    codes, spans, bounds, sizes = _thin(ptr, passes, words, places, keep, window, keys, n_blocks)
+    codes, spans, bounds, sizes = _thin(ptr, passes, words, places, keep, window, keys, n_blocks, passage)
     first_rows = _first_rows(places, n_blocks)
     starts, most_pairs = _starts(sizes)
     pairs = np.empty(starts[-1], np.uint32)
@@ -89,12 +94,13 @@ def _thin(
     window: int,
     keys: tuple[np.uint64, np.uint64],
     n_blocks: int,
+    passage: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the places of the kept tokens, their windows, each pass's bounds, and numbers of pairs (P, passes) int64.
 
-    A window is left << 8 | right: how many neighbours a token has on each side. Documents with fewer than two tokens
-    are dropped. The bounds (passes + 1,) int64 are those of the kept tokens. The pairs are counted by the block of
-    their centres.
+    A window is left << 8 | right: how many neighbours a token has on each side, none if the token is no centre.
+    Documents with fewer than two tokens are dropped. The bounds (passes + 1,) int64 are those of the kept tokens. The
+    pairs are counted by the block of their centres.
     """
     subsampling_key, windows_key = keys
     most = ptr[-1] - ptr[0]
@@ -102,6 +108,10 @@ def _thin(
     spans = np.empty(most + 1, np.uint16)
     bounds = np.zeros(len(passes), np.int64)
     sizes = np.zeros((n_blocks, len(passes) - 1), np.int64)
+    # The number of the last passage that has a word, and how often it has it. The first passage is number 1.
+    last_passages = np.zeros(len(keep) if passage else 0, np.uint32)
+    occurrences = np.empty(len(last_passages), np.uint32)
+    passages = 0
     n = 0
     for p in range(len(passes) - 1):
         for d in range(passes[p], passes[p + 1]):
@@ -109,8 +119,14 @@ def _thin(
             for i in range(ptr[d], ptr[d + 1]):
                 word = words[i]
                 if word < len(keep) and uniform(subsampling_key, i) < keep[word]:
+                    drawn = draw(windows_key, i)
                     codes[n] = places[word]
-                    spans[n] = window - np.int64(draw(windows_key, i) % np.uint64(window))
+                    spans[n] = window - np.int64(drawn % np.uint64(window))
+                    if passage:
+                        if (n - start) % passage == 0:
+                            passages += 1
+                        if not _is_centre(drawn, _count(word, passages, last_passages, occurrences)):
+                            spans[n] = 0
                     n += 1
             if n - start < 2:
                 n = start
@@ -120,6 +136,23 @@ def _thin(
                 sizes[np.int64(codes[k] >> SHIFT), p] += (span >> 8) + (span & 255)
         bounds[p + 1] = n
     return codes, spans, bounds, sizes
+
+
+@kernel(inline="always")
+def _count(word: np.uint32, passage: int, last_passages: np.ndarray, occurrences: np.ndarray) -> int:
+    """Count one more occurrence of a word, and return how many the passage has so far."""
+    if last_passages[word] != passage:
+        last_passages[word] = passage
+        occurrences[word] = 0
+    occurrences[word] += np.uint32(1)
+    return np.int64(occurrences[word])
+
+
+@kernel(inline="always")
+def _is_centre(drawn: np.uint64, occurrence: int) -> bool:
+    """Decide by the upper bits of a draw, with the probability n^-1/2 for the n-th occurrence of a word."""
+    u = np.float64(drawn >> S40) * FLOAT32_STEP
+    return u * u * occurrence < 1
 
 
 @kernel(inline="always")

@@ -7,11 +7,11 @@ import numpy as np
 from .naive import splitmix, word2vec_context, word2vec_errors, word2vec_move
 
 
-def pairs_of(docs, places, keep, window, keys):
+def pairs_of(docs, places, keep, window, keys, passage=0):
     """Return the pairs of documents, in the order of the text, as lists of (centre, context) for each cell.
 
     ``docs`` are lists of (token, word), ``places`` the (block, row) of each word; a pair has the rows alone. ``keys``
-    are those of subsampling and of windows.
+    are those of subsampling and of windows. Repetitions of a word among ``passage`` kept words are thinned.
     """
     cells = {}
     for doc in docs:
@@ -21,6 +21,10 @@ def pairs_of(docs, places, keep, window, keys):
                 kept.append((i, places[word]))
         for k, (i, centre) in enumerate(kept):
             reach = window - splitmix(keys[1], i) % window
+            if passage:
+                before = [place for _, place in kept[k - k % passage : k]]
+                if (splitmix(keys[1], i) // 2**40 / 2**24) ** 2 * (1 + before.count(centre)) >= 1:
+                    continue
             for context in word2vec_context([place for _, place in kept], k, reach):
                 cells.setdefault((centre[0], context[0]), []).append((centre[1], context[1]))
     return cells

@@ -22,12 +22,12 @@ def make_case(lengths, n_words, n_blocks, share, seed):
     return ptr, words, places, keep
 
 
-def wanted_pairs(ptr, words, places, keep, window, n_blocks):
+def wanted_pairs(ptr, words, places, keep, window, n_blocks, passage):
     """Return the pairs of all cells by the definition, sorted stably by centre, and their numbers."""
     tokens = list(enumerate(words.tolist()))
     docs = [tokens[a:b] for a, b in zip(ptr[:-1], ptr[1:], strict=True)]
     rows = [(int(place) >> 16, int(place) & 0xFFFF) for place in places]
-    cells = naive_cells.pairs_of(docs, rows, keep, window, [int(key) for key in KEYS])
+    cells = naive_cells.pairs_of(docs, rows, keep, window, [int(key) for key in KEYS], passage)
     counts = np.zeros((n_blocks, n_blocks), int)
     listed = []
     for i in range(n_blocks):
@@ -49,14 +49,28 @@ def split_in_one_pass(ptr, *arguments):
     st.integers(1, 5),
     st.floats(0, 1),
     st.integers(0, 999),
+    st.sampled_from([0, 1, 7, 1000]),
 )
-@settings(max_examples=60)
-def test_each_cell_has_the_pairs_of_the_definition_sorted_by_centre(lengths, window, n_blocks, share, seed):
+@settings(max_examples=100)
+def test_each_cell_has_the_pairs_of_the_definition_sorted_by_centre(lengths, window, n_blocks, share, seed, passage):
     ptr, words, places, keep = make_case(lengths, 30, n_blocks, share, seed)
-    pairs, counts = split_in_one_pass(ptr, words, places, keep, window, *KEYS, n_blocks)
-    wanted, wanted_counts = wanted_pairs(ptr, words, places, keep, window, n_blocks)
+    pairs, counts = split_in_one_pass(ptr, words, places, keep, window, *KEYS, n_blocks, passage)
+    wanted, wanted_counts = wanted_pairs(ptr, words, places, keep, window, n_blocks, passage)
     np.testing.assert_array_equal(counts, wanted_counts)
     np.testing.assert_array_equal(pairs, wanted)
+
+
+def test_a_word_that_is_repeated_n_times_has_about_twice_the_root_of_n_centres():
+    words = np.tile(np.arange(2, dtype=np.uint32), 1000)  # two words in turn, 100 times in each of ten passages
+    places = np.arange(2, dtype=np.uint32)
+    keep = np.ones(2, np.float32)
+    ptr = np.array([0, len(words)])
+    _, every = split_in_one_pass(ptr, words, places, keep, 1, *KEYS, 1, 0)
+    _, thinned = split_in_one_pass(ptr, words, places, keep, 1, *KEYS, 1, 200)
+    assert every.sum() == 2 * len(words) - 2
+    centres = thinned.sum() / 2
+    expected = 2 * 10 * (np.arange(1, 101) ** -0.5).sum()
+    assert abs(centres - expected) < 4 * expected**0.5
 
 
 def test_pairs_of_some_documents_have_the_draws_of_the_chunk():

@@ -92,6 +92,13 @@ def test_same_vectors_on_any_number_of_workers_and_threads(corpus, workers, thre
     assert bits(model) == bits(expected)
 
 
+def test_repetitions_are_thinned_from_the_second_epoch_on(topics):
+    history = small(epochs=3).fit(topics).history_
+    first, second, third = (row["trained_pairs"] for row in history)
+    assert second < 0.9 * first
+    assert third == pytest.approx(second, rel=0.1)
+
+
 def test_cells_are_trained_as_the_kernel_trains_them(corpus):
     algorithm = small(n_blocks=2, epochs=1)._algorithm(corpus)
     model = small(n_blocks=2, epochs=1).fit(corpus)

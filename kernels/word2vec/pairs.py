@@ -139,7 +139,7 @@ def _thin(
 
 
 @kernel(inline="always")
-def _count(word: np.uint32, passage: int, last_passages: np.ndarray, occurrences: np.ndarray) -> int:
+def _count(word: np.uint32, passage: int, last_passages: np.ndarray, occurrences: np.ndarray) -> np.int64:
     """Count one more occurrence of a word, and return how many the passage has so far."""
     if last_passages[word] != passage:
         last_passages[word] = passage
@@ -149,10 +149,10 @@ def _count(word: np.uint32, passage: int, last_passages: np.ndarray, occurrences
 
 
 @kernel(inline="always")
-def _is_centre(drawn: np.uint64, occurrence: int) -> bool:
+def _is_centre(drawn: np.uint64, occurrence: np.int64) -> bool:
     """Decide by the upper bits of a draw, with the probability n^-1/2 for the n-th occurrence of a word."""
     u = np.float64(drawn >> S40) * FLOAT32_STEP
-    return u * u * occurrence < 1
+    return bool(u * u * occurrence < 1)
 
 
 @kernel(inline="always")

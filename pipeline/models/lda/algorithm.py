@@ -29,7 +29,7 @@ from . import priors
 from .continuation import PreviousTopics
 from .inference import TrainedTopics, score_by_completion
 from .late_counts import add_up, counted, uncounted
-from .word_topics import entries_by_block, kernel_block, top_words
+from .word_topics import kernel_block, top_words
 
 #: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
@@ -283,9 +283,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         n_later = max(0, self.bounds[-1] - n_words)
         if n_later:
             later = np.zeros_like(shared["totals"])
-            for entries in entries_by_block(self.stored_blocks(model)):
-                is_later = entries.words >= n_words
-                later += topic_totals(entries.topics[is_later], entries.counts[is_later], self.n_topics)
+            for j in range(self.n_blocks):
+                if self.bounds[j + 1] > n_words:
+                    block = model.block(j)
+                    start = block["row_ptr"][max(0, n_words - self.bounds[j])]
+                    later += topic_totals(block["topics"][start:], block["counts"][start:], self.n_topics)
             shared = {**shared, "totals": shared["totals"] - later}
         return TrainedTopics(self.stored_blocks(model), shared, self.n_words - n_later)
 

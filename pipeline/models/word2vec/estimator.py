@@ -41,7 +41,8 @@ class Word2Vec(SkipGramEstimator):
     method : {"strata", "par", "full", "sgns"}, default="strata"
         How the model is trained. "strata" deals the words to blocks and trains pairs of blocks at the same time, on
         any number of workers [5]_. Its updates are like those of "par", but ``W_in`` has the centres of windows instead
-        of their neighbours. The other methods train the text in its order, on one worker: "par" first attracts
+        of their neighbours. From the second epoch on, repetitions of a word among 1,024 words of a document are
+        centres less often. The other methods train the text in its order, on one worker: "par" first attracts
         neighbours and then repels negative samples, which 24 words share [3]_; "full" shares the negative samples of a
         window [4]_; "sgns" trains one pair at a time, as gensim does [2]_.
         "par" diverges at high learning rates: it did in one of two trainings of three epochs at 0.05. A warning

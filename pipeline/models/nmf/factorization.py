@@ -28,6 +28,9 @@ from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, pre
 
 #: Step in the address of the draws of the first W. No real step has this number.
 BEGIN = -1
+#: Mean of the first rows of new words, as a share of the mean of the known rows. If the new rows were as large, many
+#: of them would decide the first H, and change the known components.
+NEW_ROWS = 0.01
 #: Sweeps over the rows of new documents while W is fixed.
 FOLD_IN_SWEEPS = 100
 #: Components that `describe` shows, and words of each.
@@ -127,7 +130,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             total += float(W.sum(dtype=np.float64))
             size += W.size
             old_first += len(W)
-        rows = self._random_rows(block, total / max(1, size))
+        rows = self._random_rows(block, NEW_ROWS * total / max(1, size))
         rows[known] = values[known]
         return rows
 

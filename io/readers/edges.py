@@ -40,6 +40,15 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", r
 MAX_NODES = (1 << 31) - 1
 #: Lines after the first that are compared with it, to find out whether it is a header.
 _LINES_BELOW_HEADER = 100
+#: Usual names of the columns of an edge's two nodes.
+_USUAL_HEADERS = {
+    (b"source", b"target"),
+    (b"from", b"to"),
+    (b"src", b"dst"),
+    (b"node1", b"node2"),
+    (b"node_1", b"node_2"),
+    (b"head", b"tail"),
+}
 
 
 @dataclass(frozen=True)
@@ -419,12 +428,18 @@ def _check_quotes(file: SourceFile, line: bytes, number: int, fields: list[bytes
 
 
 def _is_header(text: bytes, delimiter: bytes) -> bool:
-    """Return whether the first line has a word in a column where the lines after it have numbers."""
+    """Return whether the first line has a word in a column where the lines after it have numbers.
+
+    If nodes are words too, the first line is a header if it has the usual names of columns, which name no node below.
+    """
     # The lines below the header are near the start.
     lines = [_fields(one, delimiter) for one in text[: 1 << 16].split(b"\n") if one.strip()]
     below = lines[1 : 1 + _LINES_BELOW_HEADER]
     if not below:
         return False
+    names = tuple(field.lower() for field in lines[0][:2])
+    if names in _USUAL_HEADERS and not any(field.lower() in names for fields in below for field in fields[:2]):
+        return True
     for column, name in enumerate(lines[0]):
         if _NUMBER.fullmatch(name):
             continue

@@ -184,8 +184,8 @@ class RandomIndexing(CorpusEstimator):
         """Return the algorithm for a corpus; raise DataError if ``contexts`` is "words" and their order is unknown."""
         if self.contexts == "words" and not data.is_ordered:
             raise DataError(
-                f"{data.title}: a bag of words, whose words have no neighbours: ingest text, or set order='none' and "
-                f"contexts='documents'"
+                f"{data.title}: a bag of words, whose words have no neighbours: ingest text, pass lists of strings, or "
+                f"set order='none' and contexts='documents'"
             )
         ranges = equal_blocks(data.n_words, self.n_blocks)
         n_parts = max(1, min(MOST_PARTS, data.n_words // (self.n_blocks * LEAST_ROWS)))

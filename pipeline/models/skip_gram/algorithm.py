@@ -117,9 +117,12 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     # --- evaluation ---
 
     def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
-        """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
+        """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours.
+
+        Negatives are drawn from the first ``n_words`` words, so that added words do not change the loss.
+        """
         keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
-        frequency = model.shared["frequency"]
+        frequency = model.shared["frequency"][:n_words]
         keep = self._keep_probability(frequency)
         text = subsample(self._documents(chunk), chunk.words, keep, keys[0])
         pairs = np.stack(_draw_neighbours(text, self.window, keys[1]), axis=1)

@@ -132,9 +132,19 @@ def test_a_header_is_recognised_if_numbers_follow(read, text):
     assert read(text).n_nodes == 3
 
 
+@pytest.mark.parametrize("text", ["source,target\na,b\nb,c\n", "From To weight\na b 1\nb c 2\n"])
+def test_the_usual_names_of_columns_are_recognised(read, text):
+    assert read(text).nodes.to_pylist() == ["a", "b", "c"]
+
+
+def test_the_usual_names_of_columns_may_be_nodes(read):
+    assert read("source target\na source\n").n_nodes == 3
+
+
 def test_a_header_can_be_announced_or_denied(read):
-    assert read("from to\na b\n", header=True).nodes.to_pylist() == ["a", "b"]
-    assert read("from to\na b\n").n_nodes == 4
+    assert read("one other\na b\n", header=True).nodes.to_pylist() == ["a", "b"]
+    assert read("one other\na b\n").n_nodes == 4
+    assert read("from to\na b\n", header=False).n_nodes == 4
     with pytest.raises(DataError, match=r"line 1: two names and a weight are needed, not 'a b w'.*header=True"):
         read("a b w\na b 2\n", header=False)
 

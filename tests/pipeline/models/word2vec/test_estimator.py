@@ -274,6 +274,19 @@ def test_partial_fit_adds_vectors_of_new_words_and_keeps_the_old_ones():
     np.testing.assert_array_equal(model.wv.counts, model.model_.vocabulary["term_frequency"].to_numpy())
 
 
+@pytest.mark.parametrize("method", ["strata", "par"])
+def test_added_words_do_not_change_the_loss_of_held_out_documents(method):
+    old = corpus_from(["red green blue red", "cat dog cow dog", "red blue", "cat cow"] * 20, held_out=0.3)
+    names = [*old.vocabulary["word"].to_pylist(), *(f"new{k}" for k in range(9))]
+    new = corpus_from([" ".join(names[-9:])] * 30, vocabulary=names)
+    model = small(method=method, epochs=10, alpha=0.1).fit(old)
+    before = model.history_[-1]["held_out_loss"]
+    # Negatives are known words, so at a usual rate their vectors would change.
+    model.alpha = model.min_alpha = 1e-12
+    model.partial_fit(new, held_out=old.held_out)
+    assert model.history_[-1]["held_out_loss"] == pytest.approx(before, rel=1e-6)
+
+
 def test_rare_words_have_no_vector(corpus):
     frequency = corpus.vocabulary["term_frequency"].to_numpy()
     model = small(min_count=20).fit(corpus)

@@ -45,6 +45,8 @@ def main(workers, limit, times, vector_size, blocks, folder, target, quick):
     if quick:
         times, vector_size, blocks = 0.05, 64, 8
     n_words = int(times * parse_bytes(limit) / (8 * vector_size))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         corpus = write_random_corpus(f"{place}/corpus", n_words, 3 * n_words // 2)
         estimator = Word2Vec(vector_size, min_count=1, sample=0, epochs=EPOCHS, n_blocks=blocks, device="cpu")

@@ -134,8 +134,10 @@ class ColumnExchange(WorkerPlugin):
         # A worker that died may come back at the same address. Its columns are lost if Dask repeats its task there.
         if not self._ask("begin", pool=plan.attempt, address=address):
             raise ContributionLost(address)
-        for earlier in self._held.values():
-            earlier.fail(AttemptEnded())
+        # An earlier attempt of this run may still wait for arrays. Other runs go on.
+        for attempt, earlier in list(self._held.items()):
+            if attempt.startswith(f"{plan.phase.job.training}-"):
+                earlier.fail(AttemptEnded())
         folder = Path(self.worker.local_directory, f"corpusmill-{plan.attempt}")
         held = HeldArrays(plan.budget, folder)
         topic = trained_topic(plan.phase.job.training)

@@ -1,11 +1,14 @@
 """Faults while a grid is trained: lost workers, schedulers and clients change no bit of the result."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.events import CellsTrained
 from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.run import RunStore
+from distributed import Client
 from helpers.neighbours import algorithm_of, assert_same, trained, trained_by_hand
 from helpers.shell_cluster import shell_cluster
 from helpers.toy import write_toy_corpus
@@ -24,6 +27,18 @@ def test_a_killed_worker_changes_no_bit(corpus, tmp_path, cluster_of):
     for step, row, column in killed:
         assert len(list(tmp_path.glob(f"{step}-{row}-{column}-*"))) >= 2
     assert_same([trained_by_hand(corpus, algorithm_of(8, passes=2)), result])
+
+
+def test_two_runs_train_on_one_cluster_at_the_same_time(corpus, tmp_path, cluster_of):
+    address = cluster_of(2).scheduler.address
+
+    def train(number):
+        with Client(address, set_as_default=False) as client:
+            return trained(corpus, tmp_path / f"run-{number}", algorithm_of(8, seconds=0.02), OnDask(client))
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(train, range(2)))
+    assert_same([trained_by_hand(corpus, algorithm_of(8)), *results])
 
 
 def test_a_run_is_resumed_after_each_step(corpus, tmp_path):

@@ -4,14 +4,7 @@ import warnings
 
 from ..engine.algorithm import Metrics
 from ..engine.events import EpochFinished, Event, RunFinished, RunStarted
-
-#: Held-out scores of the models, and whether a higher score is better.
-HELD_OUT = {
-    "held_out_log_likelihood": True,
-    "held_out_loss": False,
-    "held_out_relative_error": False,
-    "held_out_divergence": False,
-}
+from ..measures import HELD_OUT_MEASURES
 
 
 class EarlyStopping:
@@ -86,10 +79,10 @@ class EarlyStopping:
 
     def _compare(self, metrics: Metrics) -> None:
         """Compare the held-out score of an epoch, if it has one, with the best score so far."""
-        name = next((name for name in HELD_OUT if name in metrics), None)
+        name = next((name for name in HELD_OUT_MEASURES if name in metrics), None)
         if name is None:
             return
-        score = metrics[name] if HELD_OUT[name] else -metrics[name]
+        score = HELD_OUT_MEASURES[name] * metrics[name]
         if self._best is None or score > self._best + self.min_improvement:
             self._best = score
             self._since_best = 0

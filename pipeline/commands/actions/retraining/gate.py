@@ -7,13 +7,14 @@ import numpy as np
 
 from .....configs.schema import RetrainConfig
 from .....io.stores.store import Arrays
+from ....measures import HELD_OUT_MEASURES
 from ....models.base.estimator import Estimator
 from ....models.versions import VersionFacts, VersionRecord
 
 #: How well the halves of held-out documents find each other, for models that report no score.
 MATCHING = "held_out_matching"
 #: Scores on held-out documents, the preferred one first: 1 if a larger value is better, -1 if a smaller one is.
-MEASURES = {"held_out_log_likelihood": 1, "held_out_loss": -1, "held_out_relative_error": -1, MATCHING: 1}
+MEASURES = HELD_OUT_MEASURES | {MATCHING: 1}
 #: Default of ``best_tolerance``, in multiples of ``tolerance``.
 BEST_TOLERANCE = 3
 

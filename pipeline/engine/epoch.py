@@ -7,7 +7,7 @@ computed in the current epoch.
 import contextlib
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -79,6 +79,21 @@ def shards_of(chunks: Sequence[ChunkSize], most: int = MAX_SHARDS) -> list[list[
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
 
 
+@contextlib.contextmanager
+def _interrupts_in_kernels() -> Iterator[None]:
+    """Raise the exception of a signal, such as KeyboardInterrupt, that arrived while a kernel was called.
+
+    Python raises SystemError instead, because the kernel has a result although there is an exception.
+    """
+    try:
+        yield
+    except SystemError as error:
+        interrupt = error.__cause__
+        if interrupt is None or isinstance(interrupt, Exception):
+            raise
+        raise interrupt from None
+
+
 class _Engine:
     """Trains one run. A *step* is one commit; an epoch has ``algorithm.rounds`` steps."""
 
@@ -134,7 +149,8 @@ class _Engine:
         self.step = self._open()
         self.rows = self.run.metrics
         try:
-            return self._train_and_report()
+            with _interrupts_in_kernels():
+                return self._train_and_report()
         except BaseException as error:
             self._report_failure(error)
             raise

@@ -18,11 +18,14 @@ HOARDED = 900 << 20
 
 
 def inject(fault: str) -> None:
-    """Kill this process, raise an error, sleep for two seconds, or allocate memory that is never freed."""
+    """Kill this process, raise an error or interrupt, sleep for two seconds, or allocate memory that is never freed."""
     if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif fault == "raise":
         raise RuntimeError("scripted failure")
+    elif fault == "interrupt":
+        # As Python raises it if the signal arrives while a kernel is called.
+        raise SystemError("a kernel returned a result with an exception set") from KeyboardInterrupt()
     elif fault == "sleep":
         time.sleep(2.0)
     elif fault == "hoard":

@@ -76,6 +76,15 @@ def test_parts_of_a_shard_add_up(corpus, cluster, tmp_path):
     assert sum(e.tokens for e in swept) == corpus.n_tokens
 
 
+def test_an_interrupt_within_a_kernel_is_an_interrupt(corpus, expected, tmp_path):
+    faulty = Faulty(Tally(), ((2, 1, 1, "interrupt"),), str(tmp_path))
+    events = []
+    with pytest.raises(KeyboardInterrupt):
+        trained(corpus, tmp_path / "run", algorithm=faulty, callbacks=[events.append])
+    assert (events[-1].epoch, events[-1].reason) == (1, "stopped")
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
+
+
 def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tmp_path):
     faulty = Faulty(Tally(), ((2, 1, 1, "kill"), (3, 4, 1, "kill"), (3, 4, 2, "kill")), str(tmp_path))
     result = trained(corpus, tmp_path / "run", OnDask(cluster), faulty)

@@ -132,7 +132,7 @@ def _array_of(values: Sequence[Any]) -> pa.Array | None:
 
 
 def _mixed_column(values: Sequence[Any], name: str, where: Callable[[int], str]) -> KeptColumn:
-    """Return values of several types as text. The fits are those of the values before."""
+    """Return values of several types as text. Which types the column fits is decided by the values as they were."""
     rows_of_type: dict[type, list[int]] = {}
     for row, value in enumerate(values):
         if not is_missing(value):

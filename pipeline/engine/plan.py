@@ -11,7 +11,7 @@ from .algorithm import AnyAlgorithm, MemoryEstimate
 from .capacity import Capacity
 from .data import TrainingData
 from .device import sends_device_memory
-from .executors import Executor, Synchronous
+from .executors import Executor
 from .memory import PLANNED_SHARE, PROCESS_BYTES, limit_for, usable_bytes
 from .worker.overlap import MAX_AHEAD
 
@@ -114,8 +114,8 @@ def must_compile(algorithm: AnyAlgorithm, data: TrainingData, on_device: bool) -
     for module in algorithm.kernel_modules(data):
         path = module.split(".")
         folder = cache_folder("cuda" if on_device else path[0])
-        # Numba names the files of a kernel by its module and its function. One file is enough: `memory` was called
-        # before, but it calls no kernels of these modules.
+        # Numba names the files of a kernel by its module and its function. One file shows that sweeps ran before on
+        # this machine, because nothing else compiles kernels of these modules.
         if not any(folder.rglob(f"{path[-1]}.*.nbi")):
             return True
     return False
@@ -215,7 +215,7 @@ def fits_in_memory(algorithm: AnyAlgorithm, data: TrainingData, executor: Execut
 
     Training of small data would otherwise spend most of its time on files.
     """
-    if not isinstance(executor, Synchronous) or not data.chunks:
+    if not executor.runs_here or not data.chunks:
         return False
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     # Two steps are kept while the next one is written.

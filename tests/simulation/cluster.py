@@ -10,6 +10,7 @@ from typing import Any
 
 from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.leases import Pool, divided
+from corpusmill.pipeline.engine.cluster.open import dask_settings
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.executors import (
     Executor,
@@ -33,8 +34,8 @@ from corpusmill.pipeline.engine.worker.tasks import AppliedBlock
 
 from .world import World
 
-#: Deaths of its workers after which a task is given up. Dask gives up after the same number.
-ALLOWED_DEATHS = 3
+#: Deaths of its workers after which Dask gives a task up.
+ALLOWED_DEATHS = dask_settings()["distributed"]["scheduler"]["allowed-failures"]
 
 
 class SimulatedTask:
@@ -109,18 +110,18 @@ class Cluster:
             if task.deaths > ALLOWED_DEATHS:
                 task.finish(None, TaskLost(f"simulated: {task.key}"))
             elif not task.is_done and not task.is_cancelled:
-                self.place(task, None)
+                self.place(task)
 
     def _repeat_task(self) -> None:
         running = [task for worker in self.workers for task in worker.tasks]
         if running:
             task = self.world.random.choice(running)
             self.world.note(f"repeats {task.key}")
-            self.place(task, None)
+            self.place(task)
 
     # --- tasks ---
 
-    def place(self, task: SimulatedTask, near: str | None) -> None:
+    def place(self, task: SimulatedTask, near: str = "") -> None:
         """Start an attempt at a task on a worker, preferably the one at the address ``near``."""
         workers = [worker for worker in self.workers if worker.address == near] or self.workers
         worker = self.world.random.choice(workers)
@@ -185,10 +186,10 @@ class Simulated(Executor):
         """Return the workers."""
         return [Capacity(w.address, w.address, 1, 2 << 30) for w in self.cluster.workers]
 
-    def submit(self, function: Callable[..., Any], *arguments: object, key: str, near: str | None = None) -> Handle:
+    def submit(self, function: Callable[..., Any], *arguments: object, key: str) -> Handle:
         """Start a task."""
         task = SimulatedTask(key, lambda worker, *given: function(*given), arguments)
-        self.cluster.place(task, near)
+        self.cluster.place(task)
         return task
 
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:

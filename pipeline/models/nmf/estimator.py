@@ -122,7 +122,9 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     vectors_ : WordVectors
         The rows of W as word vectors.
     words_ : list of str
-        The vocabulary of a corpus.
+        The vocabulary of a corpus, by falling frequency. After ``partial_fit``, the words of the new documents come
+        first, so the columns move. Ingest these documents with a ``vocabulary`` that begins with the known words to
+        keep the columns in place.
     n_features_in_ : int
         Columns of the matrix, or words of the corpus.
     feature_names_in_ : ndarray of shape (V,)

@@ -69,9 +69,9 @@ def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedF
     ``tokens``.
 
     The first half gives the document's row of H. The other half is scored by the products of that row with W, as shares
-    of their sum. A twentieth of the probability
-    goes to the words' overall frequencies, because a factor may exclude a word, which would make its logarithm minus
-    infinity. That mixture is not part of the model. Compare NMF models by this score, but not NMF with LDA.
+    of their sum. A twentieth of the probability goes to the words' overall frequencies, because a factor may exclude a
+    word, which would make its logarithm minus infinity. That mixture is not part of the model. Compare NMF models by
+    this score, but not NMF with LDA.
     """
     first_half = split_mask(doc_ptr, keys)
     rows = fold_in(*select_tokens(doc_ptr, words, first_half), factor)

@@ -89,7 +89,7 @@ class RandomIndexing(CorpusEstimator):
     wv : WordVectors
         The vectors of the words that ``min_count``, ``max_count`` and ``stop_words`` keep.
     words_ : list of str
-        The vocabulary, by falling frequency.
+        The vocabulary: the words of the first documents by falling frequency, then those that were added.
     n_features_in_ : int
         Columns of the matrix, or words of the corpus.
     feature_names_in_ : ndarray of shape (V,)

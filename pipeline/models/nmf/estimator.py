@@ -26,12 +26,13 @@ from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scored import ScoredEstimator
+from ..base.similarity import top_indices
 from ..base.text import held_out_documents, not_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
 from . import inference
 from .continuation import merge_models
-from .factorization import Factorization, component_sizes, heaviest, scaled_penalties
+from .factorization import Factorization, component_sizes, scaled_penalties
 from .frobenius import SOLVERS, PaperHals
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
@@ -379,7 +380,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         names = self._names()
         topics: list[Topic] = []
         for k, size in enumerate(self.topic_sizes_.tolist()):
-            words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in heaviest(W[:, k], n_words)]
+            words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in top_indices(W[:, k], n_words)]
             topics.append({"topic": k, "size": size, "words": words})
         return topics
 

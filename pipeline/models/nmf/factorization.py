@@ -23,6 +23,7 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.data import ChunkSize
 from ...engine.device import kernels
 from ...topics import WordGroup
+from ..base.similarity import top_indices
 from .nndsvd import fill_zeros, nndsvd
 from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
 
@@ -231,7 +232,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         names = data.vocabulary["word"]
         groups = []
         for k, column in enumerate(W.T[:DESCRIBED]):
-            words = [names[int(word)].as_py() for word in heaviest(column, DESCRIBED_WORDS)]
+            words = [names[int(word)].as_py() for word in top_indices(column, DESCRIBED_WORDS)]
             groups.append(WordGroup(str(k), words))
         return groups
 
@@ -244,11 +245,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def _decrease(self, before: float, after: float) -> float:
         return before - after
-
-
-def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
-    """Return the positions of the n largest of (V,) numbers, largest first, ties by position."""
-    return np.argsort(-weights, kind="stable")[:n]
 
 
 def add_in_place(left: Arrays, right: Arrays) -> Arrays:

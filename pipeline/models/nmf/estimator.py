@@ -380,7 +380,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         names = self._names()
         topics: list[Topic] = []
         for k, size in enumerate(self.topic_sizes_.tolist()):
-            words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in top_indices(W[:, k], n_words)]
+            heaviest = top_indices(W[:, k], n_words)
+            words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in heaviest]
             topics.append({"topic": k, "size": size, "words": words})
         return topics
 

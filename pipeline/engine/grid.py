@@ -7,8 +7,7 @@ with a common block run in a fixed order. So the result is the same for any numb
 
 For P blocks, a power of two, the order has P *strata*. Stratum s has the cells (i, i xor s), of which no two share a
 block. The exclusive or makes the order hierarchical: n consecutive rows, if n is a power of two and divides P, meet the
-same n columns in n consecutive strata. So a worker that trains n rows exchanges its columns P / n - 1 times per pass.
-Every second pass goes through the strata backwards, so that no column changes its worker between two passes.
+same n columns in n consecutive strata. So a worker that trains n rows exchanges its columns P / n times per pass.
 
 Source: Gemulla, Nijkamp, Haas and Sismanis, "Large-scale matrix factorization with distributed stochastic gradient
 descent" (KDD 2011), section 4, for the strata.
@@ -24,7 +23,7 @@ from ...io.stores.store import Arrays
 from ...kernels import random
 from .algorithm import Algorithm, ChunkT, DataT, MemoryEstimate
 
-#: Part of the key of a step's shift. Chunks count from 0, so no chunk has this number.
+#: Part of the key of the shifts. Chunks count from 0, so no chunk has this number.
 SHIFT = -5
 
 
@@ -198,17 +197,15 @@ class Grid:
         return self.passes * self.n_blocks
 
     @cached_property
-    def _shift(self) -> int:
-        """A number that permutes the strata, so that no pair of blocks is the last one in each step."""
-        return int(random.key(self.seed, self.step, SHIFT)) % self.n_blocks
+    def _shifts(self) -> list[int]:
+        """One number per pass. It permutes the strata, so that no pair of blocks is the last one in each pass."""
+        draws = random.stream(random.key(self.seed, self.step, SHIFT), self.passes)
+        return [int(draw) % self.n_blocks for draw in draws]
 
     def partner(self, number: int, block: int) -> int:
         """Return the column of a row in stratum ``number``, which is also the row of the column ``block``."""
         grid_pass, stratum = divmod(number, self.n_blocks)
-        if grid_pass % 2:
-            # Backwards. So a pass begins with the pairs of blocks of the last stratum, and no worker needs new columns.
-            stratum = self.n_blocks - 1 - stratum
-        return block ^ stratum ^ self._shift
+        return block ^ stratum ^ self._shifts[grid_pass]
 
     def cells(self, rows: range, size: int) -> Iterator[tuple[int, Cell]]:
         """Yield the cells of some rows, and the numbers of their strata, in an order in which they can be trained.

@@ -103,15 +103,6 @@ def test_cells_of_a_row_and_of_a_column_are_in_the_order_of_the_strata(sizes, pa
     assert all(found == list(range(passes * n_blocks)) for found in numbers.values())
 
 
-@given(sizes, st.integers(2, 4))
-def test_no_column_moves_between_two_passes(sizes, passes):
-    n_blocks, _ = sizes
-    grid = Grid(3, 1, n_blocks, passes)
-    for first in range(n_blocks, grid.n_strata, n_blocks):
-        for block in range(n_blocks):
-            assert grid.partner(first, block) == grid.partner(first - 1, block)
-
-
 @given(sizes, st.integers(1, 3), st.data())
 def test_workers_train_their_rows_in_one_common_order(sizes, passes, data):
     n_blocks, size = sizes

@@ -81,6 +81,11 @@ class RunStore:
         check_run(meta, self.url)
         return meta
 
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks of the model, whether or not all of them are still there."""
+        return len(self.meta["parameters"]["bounds"]) - 1
+
     def open_data(self) -> TrainingData:
         """Open the data that the run trains on; raise DataError if it no longer exists."""
         place = self.meta["data"]

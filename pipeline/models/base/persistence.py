@@ -126,7 +126,7 @@ class Persistent(Parameterised, Transformer):
 
     def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
         """Set the attributes of a trained model from one step of a run."""
-        blocks = [run.block(step, j) for j in run.store.numbers(f"{run.folder(step)}/blocks")]
+        blocks = [run.block(step, j) for j in range(run.n_blocks)]
         rows = [row for row in run.metrics if row["step"] <= step]
         metadata = {"data": data.title, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
         columns = self._columns_of_store(data)

@@ -1,0 +1,24 @@
+"""Trained models come from runs and saved models as a whole, or not at all."""
+
+import shutil
+
+import pytest
+from corpusmill import LDA, NMF, ingest
+from corpusmill.io.errors import DataError
+from corpusmill.pipeline.engine.run import RunStore
+from helpers.documents import BOATS_AND_BREAD
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return ingest([text.split() for text in BOATS_AND_BREAD], str(tmp_path_factory.mktemp("persistence") / "corpus"))
+
+
+@pytest.mark.parametrize("estimator", [LDA, NMF])
+@pytest.mark.parametrize("block", [1, 3])
+def test_a_run_without_one_of_its_blocks_is_refused(estimator, block, corpus, tmp_path):
+    run = RunStore(str(tmp_path / "run"))
+    estimator(2, max_iter=2, n_blocks=4).fit(corpus, run=run.url)
+    shutil.rmtree(tmp_path / "run" / run.folder(run.step) / "blocks" / f"{block:04d}")
+    with pytest.raises(DataError, match=f"blocks/{block:04d}: missing from its store"):
+        estimator.from_run(run.url)

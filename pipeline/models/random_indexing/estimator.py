@@ -37,9 +37,10 @@ _RETRAINED = "retrained vectors cannot be added or subtracted: train the models 
 
 
 class _DocumentTerms(NamedTuple):
-    """What the vectors of documents are summed from, and the model that it was computed for."""
+    """What the vectors of documents are summed from, and the model and the parameters that it was computed for."""
 
     model: TrainedModel
+    parameters: tuple[str, bool]  # document_weights, normalize
     weights: np.ndarray  # (V,) float32
     vectors: np.ndarray  # (V, D) float32
 
@@ -138,6 +139,7 @@ class RandomIndexing(CorpusEstimator):
     )
     _document_terms: _DocumentTerms | None = None
     _wv: WordVectors | None = None
+    _wv_is_normalized: bool
 
     @explain_parameters
     def __init__(
@@ -220,11 +222,12 @@ class RandomIndexing(CorpusEstimator):
     @property
     def wv(self) -> WordVectors:
         """The vectors of all words, except those that ``min_count``, ``max_count`` or ``stop_words`` exclude."""
-        if self._wv is None:
+        if self._wv is None or self._wv_is_normalized != self.normalize:
             frequency = self._fitted().joined("statistics")[:, FREQUENCY]
             counted = frequency > 0
             words = np.array(self.words_, dtype=object)[counted]
             self._wv = WordVectors(words.tolist(), self._vectors()[counted], frequency[counted])
+            self._wv_is_normalized = self.normalize
         return self._wv
 
     def _vectors(self) -> np.ndarray:
@@ -254,9 +257,10 @@ class RandomIndexing(CorpusEstimator):
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return one vector per document, the weighted sum of its words' vectors: (documents, D) float32."""
         model = self._fitted()
+        parameters = (self.document_weights, self.normalize)
         terms = self._document_terms
-        if terms is None or terms.model is not model:
-            terms = _DocumentTerms(model, self._weights(), self._vectors())
+        if terms is None or terms.model is not model or terms.parameters != parameters:
+            terms = _DocumentTerms(model, parameters, self._weights(), self._vectors())
             self._document_terms = terms
         rows = ri_rows.sum_documents(doc_ptr, words, terms.weights, terms.vectors)
         return ri.normalised(rows) if self.normalize else rows

@@ -317,6 +317,17 @@ def test_documents_are_sums_of_their_words(corpus, weights):
     np.testing.assert_allclose(model.transform(corpus), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("changed", [{"document_weights": "idf"}, {"normalize": False}], ids=str)
+def test_vectors_follow_parameters_that_change_after_training(corpus, changed):
+    model = small().fit(corpus)
+    model.transform(corpus)
+    _ = model.wv
+    model.set_params(**changed)
+    expected = small(**changed).fit(corpus)
+    np.testing.assert_array_equal(model.transform(corpus), expected.transform(corpus))
+    np.testing.assert_array_equal(model.wv.vectors, expected.wv.vectors)
+
+
 def test_documents_are_found_by_each_other_and_by_a_few_words():
     documents = {
         "sea": "fish swim water boat fish net water sail wind",

@@ -1,12 +1,15 @@
 """Parameters of estimators: the arguments of their constructors."""
 
+import hashlib
 import inspect
+import json
 from collections.abc import Set
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ....io.stores.store import JsonObject
+from ....io.stores.store import JsonObject, to_json
+from ...engine.algorithm import EXECUTION_PARAMETERS
 from .other_names import ExplainsOtherNames
 
 Generator = np.random.RandomState | np.random.Generator
@@ -68,6 +71,11 @@ class Parameterised(ExplainsOtherNames):
                 value = sorted(value)
             stored[name] = value
         return stored
+
+    def _parameters_digest(self) -> str:
+        """Return a digest of the parameters that decide results: 8 hexadecimal digits."""
+        decisive = {name: value for name, value in self._stored_params().items() if name not in EXECUTION_PARAMETERS}
+        return hashlib.sha256(json.dumps(decisive, default=to_json, sort_keys=True).encode()).hexdigest()[:8]
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters of the constructor.

@@ -247,12 +247,14 @@ class Persistent(Parameterised, Transformer):
         return estimator
 
     def _saved_name(self) -> str:
-        """Return the name of the arrays at ``_saved_at`` if the model there is still this one, else an empty string."""
+        """Return a name for the content of the model at ``_saved_at`` if it is still this one, else an empty string.
+
+        It has the digests of the arrays and of the parameters, because `transform` depends on both.
+        """
         if not self._saved_at or not Store(self._saved_at).exists("model.json"):
             return ""
-        name = f"arrays-{self._fitted().digest()}"
+        arrays = f"arrays-{self._fitted().digest()}"
         meta = read_model_meta(self._saved_at)
-        if meta["arrays"] != name:
-            return ""
         parameters = json.loads(json.dumps(self._stored_params(), default=to_json))
-        return name if meta["parameters"] == parameters else ""
+        is_this_one = meta["arrays"] == arrays and meta["parameters"] == parameters
+        return f"{arrays}-{self._parameters_digest()}" if is_this_one else ""

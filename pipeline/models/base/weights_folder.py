@@ -4,15 +4,12 @@ The latter names the model and the documents, so that a folder never mixes the w
 Readers of folders of Parquet files skip names that begin with an underscore.
 """
 
-import hashlib
-import json
 import re
 from typing import TYPE_CHECKING, TypedDict
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Store, to_json
-from ...engine.algorithm import EXECUTION_PARAMETERS
+from ....io.stores.store import Store
 
 if TYPE_CHECKING:
     from .text import TextEstimator
@@ -34,10 +31,8 @@ class Origin(TypedDict):
 
 def origin_of(estimator: "TextEstimator", corpus: Corpus, top: int | None) -> Origin:
     """Return what the weights of a corpus by a model are computed from."""
-    parameters = {name: value for name, value in estimator._stored_params().items() if name not in EXECUTION_PARAMETERS}
-    digest = hashlib.sha256(json.dumps(parameters, default=to_json, sort_keys=True).encode()).hexdigest()[:8]
     return Origin(
-        model=f"{estimator._fitted().digest()}-{digest}",
+        model=f"{estimator._fitted().digest()}-{estimator._parameters_digest()}",
         corpus=corpus.hash,
         part=corpus.part,
         columns=corpus.kept_columns,

@@ -2,8 +2,9 @@
 
 import shutil
 
+import numpy as np
 import pytest
-from corpusmill import LDA, NMF, ingest
+from corpusmill import LDA, NMF, RandomIndexing, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.documents import BOATS_AND_BREAD
@@ -22,3 +23,10 @@ def test_a_run_without_one_of_its_blocks_is_refused(estimator, block, corpus, tm
     shutil.rmtree(tmp_path / "run" / run.folder(run.step) / "blocks" / f"{block:04d}")
     with pytest.raises(DataError, match=f"blocks/{block:04d}: missing from its store"):
         estimator.from_run(run.url)
+
+
+def test_workers_apply_the_parameters_that_were_saved_last(corpus, tmp_path, cluster_of):
+    model = RandomIndexing(64, seed_length=4).fit(corpus)
+    for weights in ("none", "idf"):
+        model.set_params(document_weights=weights).save(str(tmp_path / "model"))
+        np.testing.assert_array_equal(model.transform(corpus, client=cluster_of(1)), model.transform(corpus))

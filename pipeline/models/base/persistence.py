@@ -18,7 +18,7 @@ from ...engine.run import RunStore, config_section, versions
 from ..versions import model_in_use
 from .columns import MatrixColumns
 from .parameters import Parameterised
-from .saved import MODEL_FORMAT, SavedModel, TrainedModel, read_model_meta, write_arrays
+from .saved import ARRAYS_FOLDER, MODEL_FORMAT, SavedModel, TrainedModel, read_model_meta, write_arrays
 from .topic_names import read_names, write_names
 from .transformer import Transformer
 
@@ -195,7 +195,7 @@ class Persistent(Parameterised, Transformer):
         else:
             self._adopt_names(url)
         for name in store.names():
-            if name.startswith("arrays-") and name != arrays:
+            if ARRAYS_FOLDER.fullmatch(name) and name != arrays:
                 store.delete(name)
         self._saved_at = store.absolute
 

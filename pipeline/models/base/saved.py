@@ -9,6 +9,7 @@ Layout below the URL::
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from ....io.stores.store import Arrays, JsonObject, Store, check_format
 from ..versions import model_in_use, model_place
 
 MODEL_FORMAT = 1
+#: The name of a folder of arrays.
+ARRAYS_FOLDER = re.compile(r"arrays-[0-9a-f]{16}")
 
 
 @dataclass

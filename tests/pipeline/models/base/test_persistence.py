@@ -30,3 +30,15 @@ def test_workers_apply_the_parameters_that_were_saved_last(corpus, tmp_path, clu
     for weights in ("none", "idf"):
         model.set_params(document_weights=weights).save(str(tmp_path / "model"))
         np.testing.assert_array_equal(model.transform(corpus, client=cluster_of(1)), model.transform(corpus))
+
+
+def test_saving_deletes_the_arrays_of_the_model_before_and_no_files_of_others(corpus, tmp_path):
+    LDA(2, max_iter=1).fit(corpus).save(str(tmp_path))
+    [before] = tmp_path.glob("arrays-*")
+    others = {"arrays-of-mine", "arrays-2024.npz", f"{before.name}.backup"}
+    for name in others:
+        (tmp_path / name).touch()
+    LDA(2, max_iter=2).fit(corpus).save(str(tmp_path))
+    found = {path.name for path in tmp_path.glob("arrays-*")}
+    assert before.name not in found
+    assert others < found

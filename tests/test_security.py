@@ -14,6 +14,7 @@ from corpusmill.configs.resolve import load
 from corpusmill.io.stores.store import without_password
 from corpusmill.pipeline.commands.actions.ingest import ingest, open_documents
 from corpusmill.pipeline.commands.actions.train import train
+from corpusmill.pipeline.ingest.graph import ingest_graph
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 from corpusmill.pipeline.models.versions import Versions
 from corpusmill.pipeline.views.pages.live import render_content
@@ -204,6 +205,15 @@ def test_signatures_of_source_urls_are_not_stored_and_do_not_make_a_file_new(web
     out, err = capsys.readouterr()
     assert "none.jsonl?" in err
     assert SECRET not in out + err
+
+
+def test_signatures_of_urls_of_edges_are_not_stored(web_server):
+    signed = [f"{web_server}/{name}?X-Amz-Signature={SECRET}" for name in ("edges.txt", "more.txt")]
+    Path("more.txt").write_text("7 8\n")
+    one, several = ingest_graph(signed[0], "one"), ingest_graph(signed, "several")
+    assert one.meta["about"]["source"] == f"{web_server}/edges.txt"
+    assert several.meta["about"]["source"] == [f"{web_server}/edges.txt", f"{web_server}/more.txt"]
+    assert [p for p in Path().rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()] == []
 
 
 @pytest.mark.parametrize("key", ["source.path", "corpus.url", "run.url", "run.model"])

@@ -18,7 +18,8 @@ from ..errors import DataError
 from ..messages import line_start, listed
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
-from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file, read_some
+from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file, path_list, read_some
+from .stored_url import stored_url
 
 
 class NetworkxGraph(Protocol):
@@ -83,8 +84,10 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
         options = replace(options, directed=source.is_directed())
         edges = _edges_of_networkx(source, options)
         return edges._replace(metadata={"source": "graph in memory", "options": asdict(options)})
-    edges = _read_files(cast(Paths, source), options)
-    return edges._replace(metadata={"source": str(source), "options": asdict(options)})
+    paths = cast(Paths, source)
+    edges = _read_files(paths, options)
+    stored = [stored_url(path) for path in path_list(paths)]
+    return edges._replace(metadata={"source": stored[0] if len(stored) == 1 else stored, "options": asdict(options)})
 
 
 def _read_files(source: Paths, options: EdgeOptions) -> Edges:

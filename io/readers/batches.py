@@ -85,7 +85,12 @@ def number_keys(first: int, n_rows: int) -> pa.Array:
 
 def row_keys(file_name: str, first_row: int, n_rows: int) -> pa.Array:
     """Return the keys ``file_name:first_row``, ``file_name:first_row + 1`` and so on, for ``n_rows`` rows."""
-    return pc.binary_join_element_wise(pa.scalar(file_name), number_keys(first_row, n_rows), ":")
+    return keys_of_rows(file_name, np.arange(first_row, first_row + n_rows))
+
+
+def keys_of_rows(file_name: str, numbers: np.ndarray) -> pa.Array:
+    """Return the key ``file_name:number`` of each row, for the numbers of D rows, (D,) int64."""
+    return pc.binary_join_element_wise(pa.scalar(file_name), pa.array(numbers).cast(pa.string()), ":")
 
 
 # --- columns of text and of tokens ---

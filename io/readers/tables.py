@@ -3,9 +3,11 @@
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -15,7 +17,18 @@ from ..errors import DataError
 from ..messages import listed, shortened
 from ..stores.parquet import DAMAGED
 from .bad_lines import bad_line, parse_good_lines, without_documents
-from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch, wanted_columns
+from .batches import (
+    BATCH_BYTES,
+    BadLine,
+    Batch,
+    ReadOptions,
+    RowName,
+    as_text,
+    column_at,
+    column_batch,
+    keys_of_rows,
+    wanted_columns,
+)
 from .kept import KeptColumns, kept_column
 from .reader import PARTITION_BYTES, Reader
 from .source import Partition, SourceFile, open_file, read_some
@@ -87,13 +100,15 @@ class CSVReader(Reader):
         _check_columns(file, header, columns, "the columns, by the first line of the file,")
         bad: list[BadLine] = []
         refused: list[pyarrow.csv.InvalidRow] = []
-        handler = _row_refuser(refused) if self.options.on_bad_line == "error" else _row_skipper(file, bad)
+        skipped: list[int] = []
+        handler = _row_refuser(refused) if self.options.on_bad_line == "error" else _row_skipper(file, bad, skipped)
         with open_file(file) as stream:
             try:
                 for block in _open_csv(_CheckedStream(stream, file), _delimiter(file, self.options), columns, handler):
                     if block.num_rows:
-                        yield self._good_rows(file, block, row)
-                    row += block.num_rows
+                        numbers = _row_numbers(row, block.num_rows, skipped)
+                        yield self._good_rows(file, block, numbers)
+                        row = int(numbers[-1]) + 1
             except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
                 if refused:
                     where = self._line_name(file, refused[0].number - 1)
@@ -106,41 +121,54 @@ class CSVReader(Reader):
         """Return the file and the line at which a row begins. The header is row 0."""
         return f"{file.url}, line {_line_of(file, row, _delimiter(file, self.options))}"
 
-    def _good_rows(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
+    def _good_rows(self, file: SourceFile, block: pa.RecordBatch, numbers: np.ndarray) -> Batch:
         if self.options.on_bad_line == "error":
-            return self._batch(file, block, first_row)
+            return self._batch(file, block, numbers)
 
         return parse_good_lines(
-            (block, first_row),
+            (block, numbers),
             parse=lambda rows: self._batch(file, *rows),
             halve=_halve_rows,
-            describe=lambda rows, error: bad_line(file.stored_url, rows[1], error, str(rows[0].column(0)[0].as_py())),
+            describe=lambda rows, error: bad_line(
+                file.stored_url, int(rows[1][0]), error, rows[0].column(0)[0].as_py()
+            ),
             options=self.options,
         )
 
-    def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
+    def _batch(self, file: SourceFile, block: pa.RecordBatch, numbers: np.ndarray) -> Batch:
         # Where bad rows are skipped, finding the line of each would take too long.
-        row_name = _row_name(file, first_row)
+        row_name = lambda row: f"{file.url}, row {numbers[row]}"  # noqa: E731
         if self.options.on_bad_line == "error":
-            row_name = lambda row: self._line_name(file, first_row + row)  # noqa: E731
+            row_name = lambda row: self._line_name(file, int(numbers[row]))  # noqa: E731
         values = as_text(block.column(0), self.options, row_name)
         if self.options.tokens:
             values = pc.utf8_split_whitespace(values).cast(pa.large_list(pa.large_string()))
-        keys = block.column(self.options.key) if self.options.key else None
+        keys = block.column(self.options.key) if self.options.key else keys_of_rows(file.name, numbers)
         kept = _kept_columns(block, self.options, row_name, is_typed=False)
-        return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
+        return column_batch(self.options, file.name, values, keys, row_name, int(numbers[0]), kept)
 
 
-#: Rows of a table, and the number of the first one.
-_Rows = tuple[pa.RecordBatch, int]
+#: Rows of a table, and their numbers.
+_Rows = tuple[pa.RecordBatch, np.ndarray]
 
 
 def _halve_rows(rows: _Rows) -> tuple[_Rows, _Rows] | None:
-    block, first_row = rows
+    block, numbers = rows
     middle = block.num_rows // 2
     if not middle:
         return None
-    return (block[:middle], first_row), (block[middle:], first_row + middle)
+    return (block[:middle], numbers[:middle]), (block[middle:], numbers[middle:])
+
+
+def _row_numbers(first: int, n_rows: int, skipped: Sequence[int]) -> np.ndarray:
+    """Return the numbers of the next rows, (D,) int64, the first of which is ``first`` unless it was skipped.
+
+    Skipped rows count, so that repairing one changes the keys of no others. Arrow reads ahead: some of the skipped rows
+    may come after these rows.
+    """
+    left_out = skipped[bisect_left(skipped, first) :]
+    numbers = np.arange(first, first + n_rows + len(left_out))
+    return np.setdiff1d(numbers, left_out, assume_unique=True)[:n_rows]
 
 
 def _row_refuser(refused: list[pyarrow.csv.InvalidRow]) -> RowHandler:
@@ -153,12 +181,16 @@ def _row_refuser(refused: list[pyarrow.csv.InvalidRow]) -> RowHandler:
     return refuse
 
 
-def _row_skipper(file: SourceFile, bad: list[BadLine]) -> RowHandler:
-    """Return a function that skips the rows that have too few or too many columns, and adds them to a list."""
+def _row_skipper(file: SourceFile, bad: list[BadLine], skipped: list[int]) -> RowHandler:
+    """Return a function that skips the rows that have too few or too many columns.
+
+    It adds their descriptions to one list, and their numbers to another.
+    """
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
         number = row.number - 1  # Arrow counts the header as well
         bad.append(bad_line(file.stored_url, number, f"{file.url}, row {number}: {_describe_width(row)}", row.text))
+        skipped.append(number)
         return "skip"
 
     return skip

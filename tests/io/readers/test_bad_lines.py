@@ -51,10 +51,30 @@ def test_rows_of_csv_with_other_columns_or_without_text_are_skipped(tmp_path):
     rows = ["text,number", "first,1", "too,many,columns", "second,2", "\udcff,3", "third,4"]
     found, skipped = documents_and_bad_lines(write(tmp_path / "x.csv", *rows))
     assert list(found.values()) == ["first", "second", "third"]
-    assert sorted(line.text for line in skipped)[-1] == "too,many,columns"
+    assert {line.text for line in skipped} == {"too,many,columns", "\ufffd"}
     errors = " ".join(line.error for line in skipped)
     assert "row 2: 3 columns, but the header has 2" in errors
     assert "invalid UTF-8" in errors
+
+
+def test_skipped_rows_of_csv_count_so_that_repairing_them_changes_no_key(tmp_path):
+    rows = [f"text {number},{number}" for number in range(1, 10)]
+    damaged = [*rows]
+    damaged[1], damaged[3], damaged[8] = "too,many,columns", "gamma \udcff three,4", "few"
+    found, skipped = documents_and_bad_lines(write(tmp_path / "x.csv", "text,number", *damaged))
+    assert {line.line: line.text for line in skipped} == {2: "too,many,columns", 4: "gamma \ufffd three", 9: "few"}
+    assert "x.csv, row 4: invalid UTF-8" in next(line.error for line in skipped if line.line == 4)
+    repaired, _ = documents_and_bad_lines(write(tmp_path / "x.csv", "text,number", *rows))
+    assert found == {key: text for key, text in repaired.items() if key not in ("x.csv:2", "x.csv:4", "x.csv:9")}
+
+
+def test_rows_of_csv_are_numbered_across_blocks(tmp_path):
+    # A block of Arrow has 4 MiB. It reads ahead, so bad rows of a block are known before the rows of the last one.
+    filler = "x" * 1000
+    rows = [f"{number} {filler},1" if number % 100 else "bad" for number in range(1, 12_001)]
+    found, skipped = documents_and_bad_lines(write(tmp_path / "x.csv", "text,number", *rows))
+    assert len(skipped) == 120
+    assert all(text.split()[0] == key.removeprefix("x.csv:") for key, text in found.items())
 
 
 def test_a_line_and_a_file_of_text_that_is_not_utf8_are_skipped(tmp_path):

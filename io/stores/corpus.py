@@ -39,6 +39,8 @@ from .conditional import write_if_unchanged
 from .store import JsonObject, Store, check_format, encode_json
 
 FORMAT = 2
+#: Name of the lock of the process that writes a corpus.
+LOCK = "ingest.lock"
 #: Columns of every table of documents. Its other columns are those that ingest kept.
 DOCUMENT_COLUMNS = ("key", "file", "chunk", "row")
 #: Name in the store of the array ``Chunk.word_to_doc_order``.

@@ -32,7 +32,7 @@ from ...io.readers.memory import Document
 from ...io.readers.open import is_matrix, open_in_memory, open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Paths, is_folder
-from ...io.stores.corpus import Corpus
+from ...io.stores.corpus import LOCK, Corpus
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import Store, check_free
 from ...io.text.vocabulary import find_word_ids, translate_words
@@ -137,7 +137,7 @@ def ingest(
     job = _new_job(corpus_url, reader, chosen, identity, words is not None, grow)
     executor = executor_for(client)
     message = "another process is ingesting into this corpus; wait for it"
-    with acquire_lock(job.store, "ingest.lock", message) as check, executor.guarded():
+    with acquire_lock(job.store, LOCK, message) as check, executor.guarded():
         executor.check_folders([job.corpus])
         corpus = Ingest(reader, job, identity, executor, progress, words, check_lock=check).run()
     for notice in corpus.meta["about"].get("warnings", []):

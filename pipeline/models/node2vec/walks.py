@@ -8,7 +8,7 @@ which determines the ids of the words, and a second pass draws the same walks ag
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from ....io.errors import DataError
 from ....io.stores.chunk import make_chunk
-from ....io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash, write_chunk
+from ....io.stores.corpus import LOCK, ChunkInfo, Corpus, commit_corpus, vocabulary_hash, write_chunk
 from ....io.stores.graph import Graph
+from ....io.stores.locks import acquire_lock
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import count_table, rank
 from ....kernels import random
@@ -89,7 +90,7 @@ def write_walks(
     was made from, if its own URL is that of a temporary folder.
 
     Raises DataError if the graph does not fit into a worker's memory, if its alias tables would exceed
-    ``table_memory``, or if another corpus is at ``url``.
+    ``table_memory``, or if another corpus is at ``url``, and Locked if another process writes one there.
     """
     options = options or WalkOptions()
     identity = {"graph": graph.hash, "walks": asdict(options), "version": corpusmill_version()}
@@ -98,8 +99,12 @@ def write_walks(
         return _existing_walks(url, identity)
     about = {"source": source or graph.url, "identity": identity, "version": corpusmill_version()}
     executor = executor_for(client)
-    with executor.guarded():
-        return _write_corpus(graph, store, executor, options, about, device)
+    message = "another process is writing a corpus here; wait for it"
+    with acquire_lock(store, LOCK, message) as check, executor.guarded():
+        # Another process may have written walks, and released the lock, since the first look.
+        if store.exists("corpus.json"):
+            return _existing_walks(url, identity)
+        return _write_corpus(graph, store, executor, options, about, device, check)
 
 
 def _write_corpus(
@@ -109,8 +114,12 @@ def _write_corpus(
     options: WalkOptions,
     about: dict[str, Any],
     device: str,
+    check_lock: Callable[[], None],
 ) -> Corpus:
-    """Draw walks in tasks, and write them as a corpus. ``about`` is what `commit_corpus` writes to corpus.json."""
+    """Draw walks in tasks, and write them as a corpus.
+
+    ``about`` is what `commit_corpus` writes to corpus.json; ``check_lock`` raises Locked once the lock is lost.
+    """
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options)
     _check_memory(graph, executor, chunk_tokens)
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
@@ -122,7 +131,7 @@ def _write_corpus(
     written = executor.map(_write_chunk, tasks, f"{job.key}-write")
     _write_documents(store, graph, options, ranges)
     parts = {"train": [chunk.info for chunk in written], "held_out": []}
-    commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about)
+    commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about, check_lock)
     store.delete(".work")
     return Corpus(store.url)
 

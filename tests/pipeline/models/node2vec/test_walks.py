@@ -1,12 +1,21 @@
 """Random walks over a graph, written as a corpus."""
 
 import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import ClassVar
 
+import fsspec
 import numpy as np
 import pytest
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, Locked
+from corpusmill.io.stores.corpus import LOCK, Corpus
+from corpusmill.io.stores.locks import acquire_lock
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
+from fsspec.implementations.memory import MemoryFileSystem
 from helpers.graphs import communities, graph_of, neighbours_of
 
 OPTIONS = WalkOptions(p=0.5, q=2, num_walks=6, walk_length=20, seed=5, chunk_tokens=700)
@@ -83,6 +92,40 @@ def test_existing_walks_are_used_again(graph, corpus, tmp_path):
     assert write_walks(graph, url, OPTIONS).hash == corpus.hash
     with pytest.raises(DataError, match="another corpus is here"):
         write_walks(graph, url, WalkOptions())
+
+
+def test_walks_are_refused_while_another_process_writes_a_corpus(graph, tmp_path):
+    with (
+        acquire_lock(Store(tmp_path), LOCK, "busy"),
+        pytest.raises(Locked, match="another process is writing a corpus here; wait for it"),
+    ):
+        write_walks(graph, str(tmp_path), OPTIONS)
+    assert not Store(tmp_path).exists("corpus.json")
+
+
+class Overtaken(MemoryFileSystem):
+    """A file system in memory. Once a process has seen that there is no corpus, another process does something."""
+
+    protocol = "overtaken"
+    meanwhile: ClassVar[list[Callable[[], None]]] = []
+
+    def exists(self, path, **options):
+        found = super().exists(path, **options)
+        if path.endswith("/corpus.json") and self.meanwhile:
+            self.meanwhile.pop()()
+        return found
+
+
+@pytest.mark.parametrize("seed", [5, 6], ids=["the same walks", "other walks"])
+def test_walks_that_another_process_has_just_finished_are_not_replaced(graph, tmp_path, seed):
+    fsspec.register_implementation("overtaken", Overtaken, clobber=True)
+    url = f"overtaken://{tmp_path.name}"
+    theirs = replace(OPTIONS, seed=seed)
+    Overtaken.meanwhile.append(lambda: write_walks(graph, url, theirs, source="theirs"))
+    refusal = pytest.raises(DataError, match="another corpus is here") if theirs != OPTIONS else nullcontext()
+    with refusal:
+        write_walks(graph, url, OPTIONS, source="mine")
+    assert Corpus(url).meta["about"]["source"] == "theirs"
 
 
 def test_isolated_nodes_and_sinks_end_their_walks(tmp_path):

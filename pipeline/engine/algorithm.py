@@ -439,8 +439,11 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
         return 0
 
-    def swept_memory(self, data: DataT) -> int:
-        """Return the bytes of all deltas of a step, if they grow with the number of chunks that are merged."""
+    def swept_memory(self, data: DataT, n_workers: int) -> int:
+        """Return the bytes of deltas that one of ``n_workers`` workers keeps until the end of a step.
+
+        Leave out those that `memory` includes. The default, 0, is right if deltas do not grow when they are merged.
+        """
         return 0
 
 

@@ -77,7 +77,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         results = largest.state + largest.model + largest.delta
         pinned = pinned_bytes(capacity.threads, capacity.threads * results)
     # Each worker keeps what it has swept until the end of the step.
-    swept = algorithm.swept_memory(data) // n_workers
+    swept = algorithm.swept_memory(data, n_workers)
     left = available - pinned - swept - largest.total * capacity.threads
     if left < 0:
         raise DataError(_too_large(algorithm, largest, capacity, available, pinned, swept))

@@ -89,16 +89,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Return the bytes of a sweep: the chunk in both orders, old and new topics, B, and deltas being merged."""
         largest_block = self.block_bytes
-        chunk_counts = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
-        # Topics that are counted late: those of two chunks wait even if the model is smaller.
-        waiting = 0
-        if self.counts_late:
-            waiting = 2 * (2 * chunk.tokens + 12 * chunk.segments) + largest_block
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             state=4 * chunk.tokens,
             model=largest_block,
-            delta=max(2 * chunk_counts, 3 * largest_block, waiting) + 16 * self.n_topics * self.bins,
+            delta=self._merged_bytes(chunk) + 16 * self.n_topics * self.bins,
             # Topics in document order, rows of A twice while they are trimmed, and dense rows of A for one group of
             # documents. Scoring held-out documents, which are a chunk too, needs the same.
             scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics,
@@ -111,10 +106,31 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             + (40 << 10) * self.n_topics,
         )
 
+    def _merged_bytes(self, chunk: ChunkInfo) -> int:
+        """Return the bytes of the deltas of two chunks like this one, and of a block while it is merged."""
+        chunk_counts = self._count_bytes(chunk.tokens)
+        # Topics that are counted late: those of two chunks wait even if the model is smaller.
+        waiting = 0
+        if self.counts_late:
+            waiting = 2 * (2 * chunk.tokens + 12 * chunk.segments) + self.block_bytes
+        return max(2 * chunk_counts, 3 * self.block_bytes, waiting)
+
+    def swept_memory(self, data: Corpus, n_workers: int) -> int:
+        """Return the bytes of the counts that a worker has swept, in all blocks but the one that is being merged."""
+        swept = self._count_bytes(-(-data.n_tokens // n_workers))
+        kept = swept * (self.n_blocks - 1) // self.n_blocks
+        # As many bytes wait to be merged as the largest sum has, see `PartialSums`. `memory` includes those of a chunk.
+        waiting = kept - max(self._merged_bytes(chunk) for chunk in data.chunks) // 2
+        return kept + max(0, waiting)
+
+    def _count_bytes(self, tokens: int) -> int:
+        """Return an upper bound of the bytes of the counts of some tokens, in all blocks."""
+        return 6 * min(self.entries, tokens) + 8 * self.n_words
+
     @property
     def block_bytes(self) -> int:
         """Upper bound of the bytes of a block of B."""
-        return (6 * self.entries + 8 * self.n_words) // self.n_blocks
+        return self._count_bytes(self.entries) // self.n_blocks
 
     # --- before the first sweep ---
 

@@ -84,10 +84,10 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             device=2 * block + device_bytes(row_bytes // 4 // self.passes, self.n_blocks),
         )
 
-    def swept_memory(self, data: Corpus) -> int:
-        """Expected bytes of the pairs of a step."""
+    def swept_memory(self, data: Corpus, n_workers: int) -> int:
+        """Expected bytes of a worker's part of the pairs of a step."""
         mass = mass_of(total_frequencies(data, None), self.min_count, self.sample)
-        return self._pair_bytes(int(mass.sum()) // self.rounds)
+        return self._pair_bytes(int(mass.sum()) // self.rounds) // n_workers
 
     def _pair_bytes(self, tokens: int) -> int:
         """Return the bytes that the pairs of ``tokens`` tokens take, if all of these tokens are kept."""

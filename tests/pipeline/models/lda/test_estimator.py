@@ -243,6 +243,37 @@ def test_a_corpus_eight_times_the_memory_limit_trains_within_the_estimate(large_
     assert max(peaks.values()) <= plans[0]["total"] <= MEMORY_LIMIT
 
 
+class Keeping(Synchronous):
+    """Trains in this process, and notes the bytes of the deltas that are kept until the end of each step."""
+
+    def __init__(self):
+        self.kept = []
+
+    def update(self, phase, contributions, blocks):
+        self.kept.append(sum(contribution.nbytes for contribution in contributions))
+        return super().update(phase, contributions, blocks)
+
+
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+@pytest.mark.parametrize("n_blocks", [1, 8])
+@pytest.mark.parametrize("n_chunks", [2, 32])
+def test_the_plan_counts_what_a_worker_has_swept_however_many_chunks_there_are(tmp_path, n_chunks, n_blocks):
+    corpus = write_topic_corpus(tmp_path / "corpus", n_topics=20, n_chunks=n_chunks)
+    algorithm = LDA(400, n_blocks=n_blocks)._algorithm(corpus)
+    executor = Keeping()
+    train(Training(algorithm, corpus, RunStore(str(tmp_path / "run")), 1, evaluate_every=0), executor)
+    planned = algorithm.largest_task(corpus).delta + algorithm.swept_memory(corpus, n_workers=1)
+    # As many counts may wait to be merged as the kept sum has.
+    assert 2 * executor.kept[0] <= planned <= 4 * executor.kept[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+def test_more_workers_keep_fewer_counts_each_unless_all_have_those_of_the_whole_model(corpus):
+    few, many = (LDA(n_topics, n_blocks=4)._algorithm(corpus) for n_topics in (2, 1000))
+    assert few.swept_memory(corpus, 2) == few.swept_memory(corpus, 1) > 0
+    assert many.swept_memory(corpus, 2) < 0.6 * many.swept_memory(corpus, 1)
+
+
 @pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_a_model_that_is_too_large_for_the_workers_is_refused_with_the_numbers(large_corpus, tmp_path):
     with (

@@ -147,7 +147,7 @@ def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
 def test_the_plan_counts_the_pairs_that_a_worker_keeps_during_a_step(corpus):
     algorithm = small(n_blocks=4)._algorithm(corpus)
     alone, shared = (make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 1 << 30), n) for n in (1, 2))
-    assert alone.held - shared.held == algorithm.swept_memory(corpus) // 2 > 0
+    assert alone.held - shared.held == algorithm.swept_memory(corpus, 2) > 0
 
 
 def test_pairs_that_do_not_fit_are_refused_with_the_way_out(corpus):

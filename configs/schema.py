@@ -4,11 +4,14 @@ import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
 
 from .cluster_schema import AnyClusterConfig, LocalConfig
 from .model_schema import AnyModelConfig, LDAConfig
 from .section import Section
+
+#: A share of documents or lines. A number of them is strictly an integer, so that 2.0 does not pass for 2.
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SourceConfig(Section):
@@ -79,7 +82,7 @@ class SourceConfig(Section):
         description="A line of a JSONL, CSV or text file that cannot be read is an error, or is skipped. quarantine "
         "also writes it to bad-lines.jsonl in the corpus",
     )
-    max_bad_lines: NonNegativeInt | NonNegativeFloat = Field(
+    max_bad_lines: Annotated[int, Field(ge=0, strict=True)] | Share = Field(
         0.1,
         description="More bad lines than this are an error. An integer is a number, a float a share of all lines",
     )
@@ -88,10 +91,10 @@ class SourceConfig(Section):
     stop_words: Literal["english"] | list[str] | None = Field(
         None, description="Words to ignore: english, or a list of words"
     )
-    min_df: NonNegativeInt | NonNegativeFloat = Field(
-        1, description="Ignore words in fewer documents. An integer is a count, a float below 1.0 a share"
+    min_df: Annotated[int, Field(ge=0, strict=True)] | Share = Field(
+        1, description="Ignore words in fewer documents. An integer is a count, a float up to 1.0 a share"
     )
-    max_df: PositiveInt | PositiveFloat = Field(
+    max_df: Annotated[int, Field(gt=0, strict=True)] | Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="Ignore words in more documents. An integer is a count, a float up to 1.0 a share"
     )
     max_features: PositiveInt | None = Field(
@@ -113,6 +116,13 @@ class CorpusConfig(Section):
         description="Share of the documents that is not trained on, but held out for evaluation. A hash of the key of "
         "a document decides; see source.key",
     )
+
+
+class IngestSection(SourceConfig, CorpusConfig):
+    """The options of ``ingest`` in Python. Its source and its destination are no options."""
+
+    path: str | list[str] = ""
+    overwrite: bool = False
 
 
 class RunConfig(Section):

@@ -1,11 +1,11 @@
-"""Check the parameters of an estimator against the schema, and describe in words which values a parameter takes.
+"""Check parameters of estimators and options of ingest against the schema, and describe in words what they may be.
 
 pydantic takes a tenth of a second to import, so the schema is imported by the first check, not with this module.
 """
 
 import os
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -26,19 +26,34 @@ def validate_model(kind: str, parameters: Mapping[str, object]) -> None:
     ``parameters``: by name, as ``get_params`` returns them. NumPy scalars and arrays, tuples, sets and paths are
     allowed wherever a number, a list or a string is.
     """
-    from pydantic import ValidationError
-
     from .model_schema import MODEL_SECTIONS
 
     section = MODEL_SECTIONS.get(kind)
-    if section is None:
-        return
-    known = {name: _to_builtin(value) for name, value in parameters.items() if name in section.model_fields}
+    if section is not None:
+        _validate(section, {name: value for name, value in parameters.items() if name in section.model_fields})
+
+
+def validated_options(options: Mapping[str, object]) -> dict[str, Any]:
+    """Return options of ingest in built-in types; raise ValueError with one sentence about the first that is wrong.
+
+    Values of other types are allowed as in `validate_model`.
+    """
+    from .schema import IngestSection
+
+    return _validate(IngestSection, options)
+
+
+def _validate(section: "type[Section]", given: Mapping[str, object]) -> dict[str, Any]:
+    """Return values in built-in types after checking them against a section."""
+    from pydantic import ValidationError
+
+    values = {name: _to_builtin(value) for name, value in given.items()}
     try:
-        # Strict: an estimator uses the value as given, so "5" must not pass for 5.
-        section.model_validate(known, strict=True)
+        # Strict: Python code uses a value as given, so "5" must not pass for 5.
+        section.model_validate(values, strict=True)
     except ValidationError as error:
-        raise ValueError(_sentence(error.errors(include_url=False)[0], section, parameters)) from None
+        raise ValueError(_sentence(error.errors(include_url=False)[0], section, given)) from None
+    return values
 
 
 def _to_builtin(value: Any) -> Any:
@@ -47,7 +62,10 @@ def _to_builtin(value: Any) -> Any:
         return value.tolist()  # a NumPy array or scalar
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, Set):
+        # A set has another order in each process, and the list may be stored.
+        return sorted((_to_builtin(item) for item in value), key=str)
+    if isinstance(value, list | tuple):
         return [_to_builtin(item) for item in value]
     return value
 
@@ -145,6 +163,8 @@ def _describe_range(limits: dict[str, float], is_integer: bool) -> str:
         return f" of {low} or more and below {limits['lt']}"
     if low is not None:
         return f" of {low} or more"
+    if "gt" in limits and "le" in limits:
+        return f" above {limits['gt']} and up to {limits['le']}"
     if "gt" in limits and "lt" in limits:
         return f" above {limits['gt']} and below {limits['lt']}"
     if "gt" in limits:

@@ -34,8 +34,6 @@ KeptColumns = dict[str, KeptColumn]
 
 def check_kept_names(names: Sequence[str]) -> None:
     """Raise ValueError for a name that the table of documents uses itself, and for one that occurs twice."""
-    if isinstance(names, str):
-        raise ValueError(f"keep={names!r} must be a list of names, such as [{names!r}]")
     for name in names:
         if name in RESERVED:
             raise ValueError(f"keep: a corpus has a column {name!r} of its own; rename the column of the source")

@@ -189,7 +189,7 @@ def documents_of(
     A batch is doc_ptr (D + 1,) int64 and words (T,) uint32, as in a chunk of the corpus that `corpus_from` would make.
     Words outside the vocabulary are left out.
     """
-    options = make_options({})
+    options = IngestOptions()
     reader = open_in_memory(data, options, column_names)
     for partition in reader.partitions():
         for batch in reader.read(partition):

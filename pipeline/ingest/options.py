@@ -1,12 +1,13 @@
 """The options of an ingest."""
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
+from ...configs.validation import validated_options
 from ...io.readers.batches import ReadOptions
 from ...io.text.tokens import TokenOptions
-from ...io.text.vocabulary import VocabularyOptions, stop_list
+from ...io.text.vocabulary import VocabularyOptions
 
 
 @dataclass(frozen=True)
@@ -93,22 +94,11 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
 def make_options(given: Mapping[str, Any]) -> IngestOptions:
     """Return options of these names and values.
 
-    Raises TypeError for an unknown name and ValueError for an invalid value. Options of reading are checked when the
-    source is opened.
+    Raises TypeError for an unknown name and ValueError for an invalid value. Options that only some formats have are
+    checked when the source is opened.
     """
     names = [field.name for field in fields(IngestOptions)]
     unknown = [name for name in given if name not in names]
     if unknown:
         raise TypeError(f"there is no option {unknown[0]!r} of ingest; the options are {', '.join(names)}")
-    options = IngestOptions(**given)
-    if isinstance(options.stop_words, Set):
-        # A corpus stores the list, and a set has another order in each process.
-        options = replace(options, stop_words=tuple(sorted(options.stop_words)))
-    if not 0 <= options.held_out < 1:
-        raise ValueError(f"held_out={options.held_out} must be at least 0 and below 1")
-    if options.chunk_tokens is not None and options.chunk_tokens < 1:
-        raise ValueError(f"chunk_tokens={options.chunk_tokens} must be at least 1")
-    if options.max_bad_lines < 0:
-        raise ValueError(f"max_bad_lines={options.max_bad_lines} must be at least 0")
-    stop_list(options.stop_words)
-    return options
+    return IngestOptions(**validated_options(given))

@@ -96,6 +96,10 @@ def test_an_error_about_a_misspelt_key_has_file_line_and_a_suggestion(tmp_path):
             ["corpus.held_out", "1.5 is not allowed; choose a number of 0 or more and below 1"],
         ),
         (["model.max_iter=soon"], ["model.max_iter", '"soon"', "an integer of 1 or more"]),
+        (
+            ["source.max_df=1.5"],
+            ["source.max_df: 1.5 is not allowed; choose an integer of 1 or more, or a number above 0"],
+        ),
         (["source.stop_words=french"], ["source.stop_words", '"french"', "'english'", "list"]),
         (
             ["model.kind=random-indexing", "model.seed_length=5"],

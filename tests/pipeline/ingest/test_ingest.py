@@ -3,6 +3,7 @@
 import gc
 import itertools
 import json
+import re
 from pathlib import Path
 
 import anndata
@@ -362,9 +363,18 @@ def test_a_corpus_in_memory_may_consist_of_empty_documents():
 @pytest.mark.parametrize(
     "options, match",
     [
-        ({"held_out": 1.0}, "held_out=1.0 must be"),
-        ({"chunk_tokens": 0}, "chunk_tokens=0 must be"),
-        ({"stop_words": "german"}, "stop_words is 'german'"),
+        ({"held_out": 1.0}, "held_out is 1.0: choose a number of 0 or more and below 1"),
+        ({"chunk_tokens": 0}, "chunk_tokens is 0: choose an integer of 1 or more, or None"),
+        ({"chunk_tokens": 1e6}, "chunk_tokens is 1000000.0: choose an integer"),
+        ({"max_features": -5}, "max_features is -5: choose an integer of 1 or more, or None"),
+        ({"min_df": "5"}, "min_df is '5': choose an integer of 0 or more, or a number from 0 to 1"),
+        ({"max_df": 1.5}, "max_df is 1.5: choose an integer of 1 or more, or a number above 0 and up to 1"),
+        ({"lowercase": "no"}, "lowercase is 'no': choose True or False"),
+        ({"overwrite": "no"}, "overwrite is 'no': choose True or False"),
+        ({"text": 0}, "text is 0: choose a string"),
+        ({"token_pattern": re.compile("a+")}, "token_pattern is re.compile.*: choose a string"),
+        ({"stop_words": [1, 2]}, r"stop_words is \[1, 2\]: choose 'english', a list of strings, or None"),
+        ({"stop_words": "german"}, "stop_words is 'german': choose 'english', a list of strings, or None"),
         ({"min_df": 5, "max_df": 2}, "max_df=2 allows at most 2 of 2 documents"),
         ({"token_pattern": "("}, "is not a regular expression"),
     ],
@@ -372,3 +382,9 @@ def test_a_corpus_in_memory_may_consist_of_empty_documents():
 def test_bad_options(options, match):
     with pytest.raises(ValueError, match=match):
         corpus_from(["one two", "three"], **options)
+
+
+def test_options_may_be_values_of_numpy(tmp_path):
+    options = {"min_df": np.int64(1), "max_df": np.float32(0.5), "stop_words": np.array(["two"])}
+    corpus = ingest(["one two", "three"], str(tmp_path / "corpus"), **options)
+    assert corpus.vocabulary["word"].to_pylist() == ["one", "three"]

@@ -61,7 +61,7 @@ def test_wrong_names_of_text_and_key_are_refused_with_the_fields_found(tmp_path)
 
 
 def test_a_single_name_that_is_no_list_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"keep='date' must be a list of names, such as \['date'\]"):
+    with pytest.raises(ValueError, match="keep is 'date': choose a list of strings"):
         ingest([{"text": TEXT, "date": "x"}], str(tmp_path / "corpus"), keep="date")
 
 

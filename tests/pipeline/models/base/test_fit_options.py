@@ -126,6 +126,12 @@ def test_errors_name_data_in_memory(attempt, message):
     assert "/tmp" not in str(caught.value)
 
 
+def test_a_corpus_without_held_out_documents_cannot_be_scored(tmp_path):
+    corpus = ingest([text.split() for text in BOATS_AND_BREAD], str(tmp_path / "corpus"))
+    with pytest.raises(DataError, match=r"the part 'held_out' has 0 documents: ingest with held_out=0\.1"):
+        topics().fit(corpus).score(corpus.held_out)
+
+
 def test_a_run_of_documents_in_memory_is_refused_by_what_it_was_trained_on(tmp_path):
     run = str(tmp_path / "run")
     model = topics().fit(BOATS_AND_BREAD, run=run)

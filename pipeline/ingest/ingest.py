@@ -111,7 +111,7 @@ def ingest(
     ValueError
         If an option is invalid.
     TypeError
-        If there is no option of this name.
+        If there is no option of this name, or if ``corpus_url`` or ``progress`` is of the wrong type.
     Locked
         If another process ingests into the same corpus.
 
@@ -130,6 +130,10 @@ def ingest(
     >>> corpus.vocabulary["word"].to_pylist()
     ['fish', 'one', 'two']
     """
+    if not isinstance(corpus_url, str | os.PathLike):
+        raise TypeError(f"corpus_url is {corpus_url!r}: pass the path or URL of a folder")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress is {progress!r}: pass a function, such as ProgressLines()")
     chosen = make_options(options)
     words, names = _words_or_names(source, vocabulary)
     reader = _open_reader(source, corpus_url, chosen, names)
@@ -200,8 +204,9 @@ def documents_of(
 
 def _checked_words(vocabulary: Sequence[str]) -> list[str]:
     """Return a vocabulary as a list; raise DataError unless it is a sequence of different strings."""
-    if isinstance(vocabulary, str | Mapping | Set):
-        raise DataError(f"vocabulary is a {type(vocabulary).__name__}: pass a list of words, in the order of their ids")
+    if isinstance(vocabulary, str | Mapping | Set) or not isinstance(vocabulary, Iterable):
+        kind = type(vocabulary).__name__
+        raise DataError(f"vocabulary is of type {kind}: pass a list of words, in the order of their ids")
     words = list(items_of(vocabulary))
     others = [word for word in words if not isinstance(word, str)]
     if others:

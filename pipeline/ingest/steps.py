@@ -332,4 +332,6 @@ def _describe_nothing_left(reader: Reader, counted: list[PartitionCounts]) -> st
             f"{where}: none of {n_documents:,} documents has a word; check the options text, tokens and "
             f"token_pattern{present}"
         )
+    if not any(counts["counted"] for counts in counted):
+        return f"{where}: all documents ({n_documents:,}) are held out, so no word can be counted; lower held_out"
     return f"{where}: no word of {n_tokens:,} tokens is left; lower min_df, raise max_df or shorten stop_words"

@@ -286,8 +286,9 @@ def test_a_list_names_the_columns_of_every_kind_of_matrix(kind, tmp_path):
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
-        ("one fish", "vocabulary is a str: pass a list of words"),
-        ({"one": 0, "fish": 1}, "vocabulary is a dict: pass a list of words"),
+        ("one fish", "vocabulary is of type str: pass a list of words"),
+        ({"one": 0, "fish": 1}, "vocabulary is of type dict: pass a list of words"),
+        (1, "vocabulary is of type int: pass a list of words"),
         (["one", 2], "vocabulary has 2, which is not a string: pass a list of words"),
         (["one", "fish", "one"], "vocabulary: the name 'one' occurs a second time at position 2; remove it"),
     ],
@@ -338,6 +339,7 @@ def test_the_size_of_chunks_is_stated():
         ("x.txt", "a b\n\n", {}, r"x\.txt: none of 2 documents has a word"),
         ("x.txt", "one two\nthree\n", {"min_df": 2}, r"x\.txt: no word of 3 tokens is left; lower min_df"),
         ("x.txt", "the of\n", {"stop_words": "english"}, r"x\.txt: no word of 2 tokens is left"),
+        ("x.txt", "one\ntwo\n", {"held_out": 0.999}, r"x\.txt: all documents \(2\) are held out.*; lower held_out"),
     ],
 )
 def test_a_source_without_words_is_refused(tmp_path, name, content, options, match):
@@ -382,6 +384,18 @@ def test_a_corpus_in_memory_may_consist_of_empty_documents():
 def test_bad_options(options, match):
     with pytest.raises(ValueError, match=match):
         corpus_from(["one two", "three"], **options)
+
+
+@pytest.mark.parametrize(
+    "arguments, match",
+    [
+        ({"corpus_url": None}, "corpus_url is None: pass the path or URL of a folder"),
+        ({"corpus_url": "unused", "progress": True}, r"progress is True: pass a function, such as ProgressLines\(\)"),
+    ],
+)
+def test_bad_arguments(arguments, match):
+    with pytest.raises(TypeError, match=match):
+        ingest(["one two"], **arguments)
 
 
 def test_options_may_be_values_of_numpy(tmp_path):

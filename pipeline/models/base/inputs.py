@@ -20,6 +20,7 @@ from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
 from ....io.matrices.names import check_unique
+from ....io.messages import listed
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
 from ....io.stores.matrix import MatrixBlock, first_marked_entry
 from ...engine.data import TrainingData
@@ -294,13 +295,17 @@ def _checked_names(names: list[str]) -> list[str]:
 
 
 def _check_frame(frame: Any, owner: str) -> None:
+    """Raise ValueError for a data frame with text. Which of its columns has the documents is not known."""
+    with_text = []
     for name in frame.columns:
         column = frame[name].to_numpy()
         if column.dtype.kind in "OUST" and len(column) and isinstance(column[0], str):
-            raise ValueError(
-                f"column {name!r} of the data frame holds text, but {owner} takes numbers from data frames: pass the "
-                f"column alone as a list, frame[{name!r}].to_list()"
-            )
+            with_text.append(str(name))
+    if with_text:
+        raise ValueError(
+            f"{owner} takes numbers from data frames, and this one has text (columns: {listed(with_text)}): pass the "
+            f"column of the documents alone, frame[NAME], or ingest(frame, FOLDER, text=NAME)"
+        )
 
 
 def _is_table_of_numbers(data: DataLike) -> bool:

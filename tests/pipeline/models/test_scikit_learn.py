@@ -212,8 +212,12 @@ def test_a_matrix_with_other_columns_is_refused(columns):
 
 def test_a_data_frame_of_text_is_refused_with_advice():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(ValueError, match=r"column 'text' of the data frame holds text.*to_list"):
-        LDA(2).fit(pandas.DataFrame({"text": BOATS_AND_BREAD}))
+    frame = pandas.DataFrame({"split": "train", "year": 1851, "text": BOATS_AND_BREAD})
+    with pytest.raises(
+        ValueError, match=r"\(columns: 'split', 'text'\): pass .* frame\[NAME\], or ingest\(frame, .*text=NAME"
+    ):
+        LDA(2).fit(frame)
+    assert LDA(2, max_iter=2).fit(frame["text"]).n_iter_ == 2
 
 
 @pytest.mark.parametrize("new_generator", [np.random.RandomState, np.random.default_rng])

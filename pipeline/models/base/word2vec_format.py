@@ -83,7 +83,7 @@ def read_word2vec(
             if no_header:
                 encoded, vectors = _read_text_without_header(file, limit)
             else:
-                n_words, width = (int(number) for number in file.readline(100).split())
+                n_words, width = _read_header(file, binary)
                 n_read = n_words if limit is None else min(n_words, limit)
                 read = _read_binary if binary else _read_text
                 encoded, vectors, rest = read(file, n_read, width)
@@ -102,6 +102,16 @@ def read_word2vec(
     if vocabulary_path is not None:
         counts = _read_counts(vocabulary_path, words)
     return VectorTable(words, vectors, counts)
+
+
+def _read_header(file: IO[bytes], binary: bool) -> tuple[int, int]:
+    """Return the numbers of words and of dimensions in the first line."""
+    try:
+        n_words, width = (int(number) for number in file.readline(100).split())
+    except ValueError:
+        advice = "" if binary else "; for a file without it, such as GloVe's, pass no_header=True"
+        raise ValueError(f"the first line is not a header with two numbers{advice}") from None
+    return n_words, width
 
 
 def _read_text(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], np.ndarray, bytes]:

@@ -174,6 +174,8 @@ def test_text_without_a_header_is_read_and_written(wv, tmp_path):
     theirs = KeyedVectors.load_word2vec_format(path, no_header=True)
     np.testing.assert_array_equal(theirs.vectors, wv.vectors)
     assert len(WordVectors.load_word2vec_format(path, no_header=True, limit=2)) == 2
+    with pytest.raises(DataError, match=r"not a header with two numbers; .* pass no_header=True"):
+        WordVectors.load_word2vec_format(path)
     with pytest.raises(ValueError, match="no_header is for text"):
         WordVectors.load_word2vec_format(path, binary=True, no_header=True)
     for content, reason in (("", "it is empty"), ("a 1 2\nb 3\n", "row 2 has 1 numbers, not 2")):

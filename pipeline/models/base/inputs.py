@@ -5,7 +5,7 @@ Messages follow those of scikit-learn, whose users search for them.
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -133,6 +133,8 @@ def read_matrix(data: Any, owner: str) -> InputMatrix:
         rows = annotated_rows(data) if is_annotated(data) else row_blocks(data, where="X")
         _check_shape(rows.shape, owner)
         return InputMatrix(rows, rows.column_names)
+    if isinstance(data, list | tuple):
+        _check_lengths(data, owner)
     if scipy.sparse.issparse(data):
         _check_structure(data)
     values = data if scipy.sparse.issparse(data) else np.asarray(data)
@@ -321,6 +323,17 @@ def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:
             raise ValueError(f"the column {field.name!r} has {column.null_count} nulls: fill them, for example with 0")
         columns.append(column.to_numpy(zero_copy_only=False))
     return np.column_stack(columns)
+
+
+def _check_lengths(rows: Sequence[Any], owner: str) -> None:
+    """Raise ValueError for lists of numbers of different lengths, which may be documents of numbered words."""
+    lengths = [len(row) for row in rows if isinstance(row, Sized)]
+    for row, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise ValueError(
+                f"{owner} takes lists of numbers as the rows of a matrix, and row {row} has the length {length}, but "
+                f"row 0 has {lengths[0]}: pass rows of one length, or lists of strings if the numbers are words"
+            )
 
 
 def _check_structure(values: MatrixBlock) -> None:

@@ -403,6 +403,15 @@ def test_data_that_is_neither_documents_nor_a_matrix_is_refused(kind, data, mess
 
 
 @pytest.mark.parametrize("model", [LDA(2, max_iter=2), NMF(2, max_iter=2)], ids=["lda", "nmf"])
+def test_lists_of_numbers_have_one_length(model):
+    rows = [[1, 2], [3, 4], [3, 4, 5]]
+    message = "row 2 has the length 3, but row 0 has 2: pass rows of one length, or lists of strings"
+    for call in (clone(model).fit, clone(model).fit(rows[:2]).transform):
+        with pytest.raises(ValueError, match=message):
+            call(rows)
+
+
+@pytest.mark.parametrize("model", [LDA(2, max_iter=2), NMF(2, max_iter=2)], ids=["lda", "nmf"])
 def test_documents_and_matrices_are_not_confused(model):
     counts = np.ones((4, 7), int)
     with pytest.raises(ValueError, match="was fitted on documents: pass documents"):

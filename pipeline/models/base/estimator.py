@@ -116,7 +116,10 @@ class Estimator(Persistent, ABC, Generic[DataT]):
             self._topic_names = {}
         data = self._open_data(X if matrix is None else matrix)
         if not data.n_words:
-            raise DataError(f"{data.title}: there is no word to train on; check what its documents contain")
+            raise DataError(
+                f"{data.title}: there is no word to train on; check what its documents contain: words of one letter "
+                f"are left out of strings by the default token_pattern, and kept in lists of words"
+            )
         executor = executor_for(options.client)
         held_out = self._held_out_data(options.held_out, data)
         algorithm = self._algorithm(data, previous)

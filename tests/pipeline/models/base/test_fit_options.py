@@ -112,6 +112,10 @@ def test_a_corpus_whose_path_has_a_space_is_opened(tmp_path):
     "attempt, message",
     [
         (lambda: topics().fit(["  "]), "documents in memory: there is no word to train on"),
+        (
+            lambda: topics().fit(["a b c"]),
+            "words of one letter are left out .* token_pattern, and kept in lists of words",
+        ),
         (lambda: Word2Vec(min_count=999).fit(BOATS_AND_BREAD), "documents in memory: no word occurs 999 times"),
         (lambda: Word2Vec(min_count=1).fit(MATRIX), "documents in memory: a bag of words"),
         (lambda: RandomIndexing(64, seed_length=4).fit(MATRIX), "documents in memory: a bag of words"),

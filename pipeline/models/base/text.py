@@ -45,10 +45,13 @@ class TextEstimator(Estimator[DataT]):
     @property
     def words_(self) -> list[str]:
         """The vocabulary, in the order of the model's columns. A model of a matrix without column names has none."""
-        try:
-            return self._vocabulary()["word"].to_pylist()
-        except DataError as error:
-            raise AttributeError(str(error)) from None
+        model = self._fitted()
+        if not model.has_words:
+            raise AttributeError(
+                f"this {type(self).__name__} was fitted on a matrix, whose columns are not words: feature_names_in_ "
+                f"has the names of the columns, if they have names"
+            )
+        return model.vocabulary["word"].to_pylist()
 
     def _vocabulary(self) -> pa.Table:
         """Return the table of the model's words; raise DataError if it has none."""

@@ -152,8 +152,9 @@ def test_nmf_of_a_matrix_refuses_documents():
     for call in calls:
         with pytest.raises(DataError, match=message):
             call(documents)
-    with pytest.raises(AttributeError, match=message):
+    with pytest.raises(AttributeError, match=r"fitted on a matrix, .*: feature_names_in_ has the names of the columns"):
         _ = model.words_
+    assert model.feature_names_in_.tolist() == ["boat", "sea", "oven"]
 
 
 @pytest.mark.parametrize("call", ["transform", "score"])

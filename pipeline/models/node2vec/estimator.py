@@ -4,25 +4,33 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Self, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Self, TypeAlias, TypedDict, TypeGuard
 
+import numpy as np
+import pyarrow as pa
 import scipy.sparse
 
 from ....configs.validation import validate_model
-from ....io.readers.edges import NetworkxGraph, is_networkx
+from ....io.errors import DataError
+from ....io.readers.edges import NetworkxGraph, is_networkx, read_edges
 from ....io.readers.source import find_files
 from ....io.readers.stored_url import stored_url
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.store import Store
+from ....io.text.vocabulary import find_word_ids
 from ...ingest.graph import ingest_graph
 from ..base.advice import warn_of_text
+from ..base.columns import CheckedInput
 from ..base.fit_options import FitOptions
-from ..base.inputs import DataLike
+from ..base.inputs import DataLike, TransformOutput, is_matrix
 from ..base.other_names import explain_parameters
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator
 from .walks import WalkOptions, write_walks
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: What `open_graph` accepts. A string or a path is the URL of a graph store or of a file of edges.
 GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray | NetworkxGraph
@@ -42,7 +50,8 @@ class Node2Vec(SkipGramEstimator):
     `Graph`, the URL of a graph store or of a file of edges, a graph of networkx (the text of a node is its name, and
     the attribute ``weight`` of an edge its weight), a square scipy sparse matrix (an undirected graph, whose entries
     are weights), or walks: a `Corpus`, its URL, or lists of node names. The walks of a graph are written to disk as a
-    corpus, on the same workers that train.
+    corpus, on the same workers that train. `fit_transform` and `transform` of a graph return the vectors of its nodes,
+    in the order of the rows of a matrix, or of the nodes of a graph of networkx.
 
     Parameters from ``vector_size`` on are those of `Word2Vec`, with "node" for "word" and "walk" for "document". Four
     have other defaults, because every node should get a vector, and because the paper's sizes are larger.
@@ -151,6 +160,8 @@ class Node2Vec(SkipGramEstimator):
     ['0', '1', '2', '3', '4', '5']
     >>> model.wv["0"].shape
     (16,)
+    >>> model.transform(graph).shape  # in the order of the rows of the graph
+    (6, 16)
     """
 
     _kind = "node2vec"
@@ -249,6 +260,71 @@ class Node2Vec(SkipGramEstimator):
             seed=self.seed,
         )
 
+    # --- the trained model applied to data ---
+
+    def transform(self, X: DataLike | GraphSource, *, client: "Client | None" = None) -> TransformOutput:
+        """Return the vectors of a graph's nodes, or one row per walk.
+
+        The nodes of a matrix are in the order of its rows, those of a graph of networkx in its own order, and those of
+        a `Graph` or a file of edges in the order of their names, or of their numbers if all names are integers. Nodes
+        have vectors from training only, and are found by their names: those without a vector get zeros.
+
+        Parameters
+        ----------
+        X : graph, corpus, URL or documents
+            A graph, as for `fit`, or walks: a `Corpus`, its URL, or lists of node names. The row of a walk is the mean
+            of the vectors of its nodes.
+        client : distributed.Client, optional
+            Where to compute the rows of walks. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        ndarray or data frame of shape (V, K) or (D, K)
+            float32. `set_output` chooses data frames.
+
+        Raises
+        ------
+        DataError
+            If no node of the graph has a vector, or there is no walk.
+        ValueError
+            If X is neither a graph nor walks.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from corpusmill import Node2Vec
+        >>> graph = scipy.sparse.csr_array([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
+        >>> model = Node2Vec(vector_size=4, epochs=1).fit(graph)
+        >>> rows = model.transform(graph)
+        >>> rows.shape
+        (3, 4)
+        >>> bool((rows[2] == model.wv["2"]).all())
+        True
+        """
+        if not _is_graph(X):
+            return super().transform(X, client=client)
+        self._check_fixed_parameters()
+        vocabulary = self._vocabulary()
+        ids = find_word_ids(_nodes_of(X), vocabulary)
+        known = ids >= 0
+        if not known.any():
+            raise DataError(
+                f"none of the {len(ids):,} nodes of this graph has a vector; pass the graph that the model was fitted "
+                f"on, with the same names of nodes, such as {self.words_[0]!r}"
+            )
+        rows = np.zeros((len(ids), self.vector_size), np.float32)
+        rows[known] = self.wv.vectors[ids[known]]
+        return self._as_output(rows, X)
+
+    def _checked_input(self, X: DataLike) -> CheckedInput:
+        # A matrix is a graph here. Other models take its rows for documents.
+        if is_matrix(X) or (_is_graph(X) and not isinstance(X, str | os.PathLike)):
+            raise ValueError(
+                f"walks are needed here (a Corpus, its URL, or lists of node names), not {type(X).__name__}: `wv` has "
+                f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix or a networkx graph"
+            )
+        return super()._checked_input(X)
+
     # --- evaluation ---
 
     def evaluate(
@@ -304,6 +380,22 @@ def _are_walks(X: object) -> bool:
         return Store(X).exists("corpus.json")
     # Pairs of nodes are usually tuples. They are edges, not walks, so that only lists are accepted.
     return isinstance(X, Corpus) or (isinstance(X, list) and all(isinstance(walk, list) for walk in X))
+
+
+def _is_graph(X: object) -> TypeGuard[GraphSource]:
+    """Return whether X is a graph, or the URL of a graph store or of a file of edges."""
+    if isinstance(X, str | os.PathLike):
+        return not _are_walks(X)
+    return isinstance(X, Graph) or scipy.sparse.issparse(X) or is_networkx(X)
+
+
+def _nodes_of(graph: GraphSource) -> pa.Array:
+    """Return the names of a graph's nodes, in the order that the graph itself has."""
+    if is_networkx(graph):
+        return pa.array([str(node) for node in graph.nodes], pa.string())
+    if isinstance(graph, str | os.PathLike) and Store(graph).exists("graph.json"):
+        graph = Graph(graph)
+    return graph.nodes if isinstance(graph, Graph) else read_edges(graph).names
 
 
 def _source_of(data: object) -> str:

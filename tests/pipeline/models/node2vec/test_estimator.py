@@ -71,6 +71,44 @@ def test_a_graph_of_networkx_can_be_fitted_and_evaluated():
     assert found["links"]["auc"] > 0.5
 
 
+def test_transform_returns_the_vectors_of_the_nodes_in_the_order_of_a_graph(model, graph):
+    expected = np.stack([model.wv[node] for node in graph.nodes.to_pylist()])
+    for source in (graph, graph.url, f"{graph.url}/../edges.txt"):
+        np.testing.assert_array_equal(model.transform(source), expected)
+    networkx = pytest.importorskip("networkx")
+    given = networkx.Graph([("g3n1", "g0n2"), ("g0n2", "new")])
+    rows = model.transform(given)
+    np.testing.assert_array_equal(rows, [model.wv["g3n1"], model.wv["g0n2"], np.zeros(16)])
+
+
+def test_fit_transform_of_a_graph_has_one_row_per_node():
+    networkx = pytest.importorskip("networkx")
+    given = networkx.Graph([("c", "b"), ("b", "a")])
+    model = Node2Vec(**SMALL)
+    np.testing.assert_array_equal(model.fit_transform(given), [model.wv[node] for node in "cba"])
+    matrix = networkx.to_scipy_sparse_array(networkx.path_graph(12))
+    np.testing.assert_array_equal(model.fit_transform(matrix), [model.wv[str(node)] for node in range(12)])
+    pytest.importorskip("pandas")
+    assert model.set_output(transform="pandas").transform(matrix).shape == (12, 16)
+
+
+def test_transform_of_walks_is_the_mean_of_their_nodes(model):
+    rows = model.transform([["g0n1", "g0n2"]])
+    np.testing.assert_allclose(rows, [(model.wv["g0n1"] + model.wv["g0n2"]) / 2], rtol=1e-6)
+
+
+def test_transform_refuses_a_graph_of_other_nodes_and_what_is_no_graph(model):
+    matrix = scipy.sparse.csr_array(np.ones((3, 3)))
+    with pytest.raises(DataError, match=r"none of the 3 nodes of this graph has a vector; .* such as 'g"):
+        model.transform(matrix)
+    with pytest.raises(ValueError, match=r"walks are needed here .*, not ndarray: `wv` has"):
+        model.transform(np.ones((3, 3)))
+    with pytest.raises(ValueError, match="not csr_array: `wv` has the vectors of nodes"):
+        model.search(matrix, ["g0n1"])
+    with pytest.raises(ValueError, match="is not fitted"):
+        Node2Vec().transform(matrix)
+
+
 def test_lists_of_nodes_are_walks():
     model = Node2Vec(**SMALL).fit([["a", "b", "c"], ["c", "b"]] * 5)
     assert model.words_ == ["b", "c", "a"]

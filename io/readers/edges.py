@@ -41,15 +41,15 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", r
 MAX_NODES = (1 << 31) - 1
 #: Lines after the first that are compared with it, to find out whether it is a header.
 _LINES_BELOW_HEADER = 100
-#: Usual names of the columns of an edge's two nodes.
-_USUAL_HEADERS = {
-    (b"source", b"target"),
-    (b"from", b"to"),
-    (b"src", b"dst"),
-    (b"node1", b"node2"),
-    (b"node_1", b"node_2"),
-    (b"head", b"tail"),
-}
+#: Usual names of the columns of an edge's two nodes, in lower case.
+_USUAL_NAMES = (
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("head", "tail"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class EdgeOptions:
     format: str = "auto"  # by the file's extension; a file with any other extension is a list of edges
     directed: bool = False
     weighted: bool | None = None  # False ignores weights; None uses weights if there are any
-    header: bool | None = None  # whether the first line of a list names its columns; None: see `_is_header`
-    source: str | None = None  # Parquet column of an edge's first node; None: the first column
-    target: str | None = None  # Parquet column of an edge's second node; None: the second column
+    header: bool | None = None  # whether the first line of a list names its columns; None: see `_list_format`
+    source: str | None = None  # Parquet column of an edge's first node; None: by a usual name, or the first column
+    target: str | None = None  # Parquet column of an edge's second node; None: by a usual name, or the second column
     weight: str = "weight"  # Parquet column, or attribute of networkx's edges, of the weights, if it exists
 
 
@@ -354,7 +354,8 @@ def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) ->
     """Return the names of the columns of an edge's two nodes."""
     if len(present) < 2:
         raise DataError(f"{file.url}: an edge needs two columns, but this file has {listed(present)}")
-    columns = options.source or present[0], options.target or present[1]
+    first, second, *_ = _usual_columns(present) or (0, 1)
+    columns = options.source or present[first], options.target or present[second]
     for name in columns:
         if name not in present:
             raise DataError(
@@ -364,6 +365,18 @@ def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) ->
     return columns
 
 
+def _usual_columns(names: Sequence[str]) -> list[int] | None:
+    """Return the positions of an edge's two nodes, and of its weight if there is one, among the names of columns.
+
+    None unless the columns of the nodes have usual names.
+    """
+    positions = {name.lower(): position for position, name in enumerate(names)}
+    for pair in _USUAL_NAMES:
+        if all(name in positions for name in pair):
+            return [positions[name] for name in (*pair, "weight") if name in positions]
+    return None
+
+
 # --- lists as text ---
 
 
@@ -371,14 +384,17 @@ class _ListFormat(NamedTuple):
     """How the lines of a list are written."""
 
     delimiter: bytes
-    n_columns: int  # 2, or 3 with weights
+    n_fields: int  # of a line
+    columns: list[int]  # positions of an edge's two nodes, and of its weight if there is one
+    has_header: bool = False
 
 
 def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
     """Read lines of two names and maybe a weight, separated by tabs, commas or spaces.
 
-    Lines that begin with # or % are comments. Blanks around a name do not count. Between commas, a name may be in
-    quotes, as in Python's module csv.
+    If the first line has usual names of columns, they may be in any order, and other columns are skipped. Lines that
+    begin with # or % are comments. Blanks around a name do not count. Between commas, a name may be in quotes, as in
+    Python's module csv.
     """
     list_format = None
     for data, line in line_blocks(file, Partition(file)):
@@ -388,23 +404,36 @@ def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
             continue
         if list_format is None:
             number, first = next((number, one) for number, one in enumerate(text.split(b"\n"), line) if one.strip())
-            list_format = _list_format(file, first, number)
-            if options.header or (options.header is None and _is_header(text, list_format.delimiter)):
+            list_format = _list_format(file, text, first, number, options)
+            if list_format.has_header:
                 text = text.replace(first, b"", 1)
         yield _parse(file, text, line, list_format)
 
 
-def _list_format(file: SourceFile, first: bytes, number: int) -> _ListFormat:
-    """Return the format of a list from its first line, which is line ``number`` of the file."""
+def _list_format(file: SourceFile, text: bytes, first: bytes, number: int, options: EdgeOptions) -> _ListFormat:
+    """Return the format of a list from its first line, which is line ``number`` of the file, and those below."""
     delimiter = next((one for one in (b"\t", b",") if one in first), b" ")
     fields = _fields(first, delimiter)
     _check_quotes(file, first, number, fields)
-    if len(fields) not in (2, 3):
+    # The lines below the header are near the start.
+    lines = [_fields(one, delimiter) for one in text[: 1 << 16].split(b"\n") if one.strip()]
+    below = lines[1 : 1 + _LINES_BELOW_HEADER]
+    plain = _ListFormat(delimiter, len(fields), list(range(len(fields))))
+    columns = None if options.header is False else _usual_columns([field.decode("latin-1") for field in fields])
+    if columns and (options.header or not _may_be_edge(plain, fields, columns, below)):
+        if columns == [0, 1] and len(fields) == 3 and options.weighted is not False and _are_numbers(below, 2):
+            raise DataError(
+                f"{file.url}, line {number}: the numbers of the column {line_start(fields[2])!r} may be weights: call "
+                f"it weight, or ignore it with --unweighted (in Python, weighted=False)"
+            )
+        return _ListFormat(delimiter, len(fields), columns, True)
+    if len(fields) not in (2, 3) or not all(fields):
+        further = "; if there are more columns, name these three source, target and weight in the first line"
         raise DataError(
             f"{file.url}, line {number}: an edge is two names and maybe a weight, separated by tabs, commas or spaces, "
-            f"not {line_start(first)!r}{_hint(first)}"
+            f"not {line_start(first)!r}{_hint(first) or (further if len(fields) > 2 else '')}"
         )
-    return _ListFormat(delimiter, len(fields))
+    return plain._replace(has_header=_is_header(fields, below) if options.header is None else options.header)
 
 
 def _fields(line: bytes, delimiter: bytes) -> list[bytes]:
@@ -430,30 +459,26 @@ def _check_quotes(file: SourceFile, line: bytes, number: int, fields: list[bytes
         )
 
 
-def _is_header(text: bytes, delimiter: bytes) -> bool:
-    """Return whether the first line has a word in a column where the lines after it have numbers.
+def _may_be_edge(plain: _ListFormat, fields: list[bytes], columns: list[int], below: list[list[bytes]]) -> bool:
+    """Return whether a first line with usual names of columns may be an edge: these names are nodes below, too."""
+    names = {fields[column].lower() for column in columns[:2]}
+    nodes = {field.lower() for line in below for field in line[:2]}
+    return _is_edge(fields, plain) and not names.isdisjoint(nodes)
 
-    If nodes are words too, the first line is a header if it has the usual names of columns, which name no node below.
-    """
-    # The lines below the header are near the start.
-    lines = [_fields(one, delimiter) for one in text[: 1 << 16].split(b"\n") if one.strip()]
-    below = lines[1 : 1 + _LINES_BELOW_HEADER]
-    if not below:
-        return False
-    names = tuple(field.lower() for field in lines[0][:2])
-    if names in _USUAL_HEADERS and not any(field.lower() in names for fields in below for field in fields[:2]):
-        return True
-    for column, name in enumerate(lines[0]):
-        if _NUMBER.fullmatch(name):
-            continue
-        if all(len(fields) > column and _NUMBER.fullmatch(fields[column]) for fields in below):
-            return True
-    return False
+
+def _is_header(fields: list[bytes], below: list[list[bytes]]) -> bool:
+    """Return whether the first line has a word in a column where the lines after it have numbers."""
+    return any(not _NUMBER.fullmatch(name) and _are_numbers(below, column) for column, name in enumerate(fields))
+
+
+def _are_numbers(lines: list[list[bytes]], column: int) -> bool:
+    """Return whether there are lines, and all have a number in this column."""
+    return bool(lines) and all(len(fields) > column and _NUMBER.fullmatch(fields[column]) for fields in lines)
 
 
 def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -> _Pairs:
     """Parse a block of lines, of which the first is line ``line`` of the file."""
-    delimiter, n_columns = list_format
+    delimiter = list_format.delimiter
     if delimiter == b"," and (blanks := re.search(rb',[ \t]+"[^",]', text)):
         number = line + text.count(b"\n", 0, blanks.start())
         raise DataError(f"{file.url}, line {number}: remove the blanks between a comma and a quote")
@@ -461,14 +486,17 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
         # Arrow's parser splits at every single space.
         text = re.sub(rb"[ \t]+", b" ", text)
         text = re.sub(rb"(?m)^ +| +$", b"", text)
-    names = ["source", "target", "weight"][:n_columns]
     types = {"source": pa.string(), "target": pa.string(), "weight": pa.float64()}
+    found = dict(zip(list_format.columns, types, strict=False))
+    names = [found.get(column, f"further {column}") for column in range(list_format.n_fields)]
     try:
         table = pyarrow.csv.read_csv(
             io.BytesIO(text),
             pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
             pyarrow.csv.ParseOptions(delimiter=delimiter.decode(), quote_char='"' if delimiter == b"," else False),
-            pyarrow.csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
+            pyarrow.csv.ConvertOptions(
+                column_types=types, include_columns=list(found.values()), null_values=[], strings_can_be_null=False
+            ),
         )
     except pa.ArrowInvalid as error:
         _raise_for_broken_line(file, text, line, list_format)
@@ -476,7 +504,7 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
     source, target = (pc.utf8_trim(table[name].combine_chunks(), " \t") for name in ("source", "target"))
     if any(pc.any(pc.or_(pc.equal(ends, ""), pc.match_substring(ends, "\n"))).as_py() for ends in (source, target)):
         _raise_for_broken_line(file, text, line, list_format)
-    return _Pairs(source, target, table["weight"].to_numpy() if n_columns == 3 else None)
+    return _Pairs(source, target, table["weight"].to_numpy() if "weight" in table.column_names else None)
 
 
 def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_format: _ListFormat) -> None:
@@ -486,9 +514,11 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
             continue
         fields = _fields(one, list_format.delimiter)
         _check_quotes(file, one, number, fields)
-        if _is_edge(fields, list_format.n_columns):
+        if _is_edge(fields, list_format):
             continue
-        wanted = "two names and a weight" if list_format.n_columns == 3 else "two names"
+        wanted = "two names and a weight" if len(list_format.columns) == 3 else "two names"
+        if list_format.n_fields > len(list_format.columns):
+            wanted += f" in {list_format.n_fields} columns"
         hint = _hint(one)
         if not hint and number == first_line:
             hint = "; if it names the columns, read with --header (in Python, header=True)"
@@ -502,7 +532,8 @@ def _hint(line: bytes) -> str:
     return "; write lists with networkx.write_weighted_edgelist, or without weights with write_edgelist(data=False)"
 
 
-def _is_edge(fields: list[bytes], n_columns: int) -> bool:
-    if len(fields) != n_columns or not all(fields):
+def _is_edge(fields: list[bytes], list_format: _ListFormat) -> bool:
+    if len(fields) != list_format.n_fields:
         return False
-    return n_columns == 2 or _NUMBER.fullmatch(fields[2]) is not None
+    first, second, *weight = (fields[column] for column in list_format.columns)
+    return bool(first and second) and all(_NUMBER.fullmatch(field) for field in weight)

@@ -95,7 +95,7 @@ def ingest(
     "--columns",
     nargs=2,
     metavar="FROM TO",
-    help="Parquet columns that hold the two nodes of an edge.  [default: the first two]",
+    help="Parquet columns that hold the two nodes of an edge.  [default: source and target, or the first two]",
 )
 @overwrite_option
 @json_option
@@ -112,7 +112,8 @@ def graph(
     """Turn a list of edges into a graph on disk, for node2vec.
 
     EDGES is a file, a glob pattern or a URL. Each line of a text file holds two nodes and optionally a weight,
-    separated by tabs, commas or spaces. Parquet, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder
+    separated by tabs, commas or spaces. If the first line names columns source, target and maybe weight, others are
+    skipped. Parquet, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder
     or URL to write to.
 
     \b

@@ -139,6 +139,51 @@ def test_the_usual_names_of_columns_are_recognised(read, text):
 
 def test_the_usual_names_of_columns_may_be_nodes(read):
     assert read("source target\na source\n").n_nodes == 3
+    assert read("source target 1\na source 2\n").n_nodes == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",source,target,weight\n0,a,b,2\n1,b,c,3\n",  # as pandas writes a table with its index
+        "id,source,target,weight\n0,a,b,2\n1,b,c,3\n",
+        "weight,source,target\n2,a,b\n3,b,c\n",
+        "target source weight\nb a 2\nc b 3\n",
+        # As Gephi writes edges.
+        "Source,Target,Type,Id,Label,Weight\na,b,Directed,0,,2\nb,c,Directed,1,,3\n",
+        "label\tSource\tTarget\tWeight\nsource\ta\tb\t2\n\tb\tc\t3\n",
+    ],
+)
+def test_columns_with_usual_names_may_be_anywhere(read, text):
+    assert edges_of(read(text, directed=True)) == {("a", "b"): 2.0, ("b", "c"): 3.0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",source,target\n0,1,2\n1,2,3\n",
+        "id source target\n0 1 2\n1 2 3\n",
+        "target,source\n2,1\n3,2\n",
+        "source,target,date\n1,2,2026-01-01\n2,3,2026-01-02\n",
+    ],
+)
+def test_other_columns_than_those_with_usual_names_are_skipped(read, text):
+    graph = read(text, directed=True)
+    assert edges_of(graph) == {("1", "2"): 1.0, ("2", "3"): 1.0}
+    assert not graph.is_weighted
+
+
+def test_numbers_that_may_be_weights_are_not_skipped(read):
+    text = "source,target,count\na,b,2\nb,c,3\n"
+    with pytest.raises(DataError, match="line 1: the numbers of the column 'count' may be weights: call it weight, or"):
+        read(text)
+    assert not read(text, weighted=False).is_weighted
+
+
+@pytest.mark.parametrize("text", [",u,v\n0,1,2\n", "id,u,v,w\n0,1,2,3\n"])
+def test_further_columns_without_usual_names_are_refused(read, text):
+    with pytest.raises(DataError, match="if there are more columns, name these three source, target and weight in the"):
+        read(text)
 
 
 def test_a_header_can_be_announced_or_denied(read):
@@ -168,7 +213,8 @@ def test_weights_that_are_not_numbers_are_refused(read, weight):
         ("a b 1\nb c 2\nc d x\n", "line 3: two names and a weight are needed, not 'c d x'"),
         ("a b 1\n# more\n\nb c 2\nc d\n", "line 5: two names and a weight are needed"),
         ("a,b\n,c\n", "line 2: two names are needed"),
-        ("a b 1 4\n", "separated by tabs, commas or spaces, not 'a b 1 4'$"),
+        ("source,target,date\na,b,May\nc,d\n", "line 3: two names in 3 columns are needed, not 'c,d'"),
+        ("a b 1 4\n", "separated by tabs, commas or spaces, not 'a b 1 4'; if there are more columns"),
         ("a\nb\n", "separated by tabs, commas or spaces, not 'a'$"),
         # As networkx.write_edgelist writes them.
         ("a b {}\nb c {}\n", r"line 1: .*write_edgelist\(data=False\)"),
@@ -250,6 +296,8 @@ def test_parquet(tmp_path):
     assert edges_of(graph) == {("9", "7"): 2.0, ("7", "8"): 3.0}
     with pytest.raises(DataError, match=r"no column 'src' among 'weight', 'to', 'from'"):
         graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph", EdgeOptions(source="src"))
+    named = graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph", EdgeOptions(directed=True))
+    assert named.hash == graph.hash
     pq.write_table(pa.table({"a": ["x", None], "b": ["y", "z"]}), tmp_path / "e.parquet")
     with pytest.raises(DataError, match="a or b is null"):
         graph_of(str(tmp_path / "e.parquet"), tmp_path / "graph")

@@ -169,7 +169,7 @@ def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_
     if scipy.sparse.tril(weights, -1).nnz and scipy.sparse.triu(weights, 1).nnz:
         raise DataError(
             f"{where}: the matrix of an undirected graph must be symmetric or triangular; read it with --directed (in "
-            f"Python, directed=True)"
+            f"Python, ingest_graph(..., directed=True))"
         )
     # The diagonal is in both matrices.
     diagonal = scipy.sparse.diags_array(weights.diagonal(), dtype=np.float32)
@@ -184,7 +184,8 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
         edge = int(np.argmax(is_bad))
         raise DataError(
             f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, and at most "
-            f"{largest:.3g}; correct it, or ignore weights with --unweighted (in Python, weighted=False)"
+            f"{largest:.3g}; correct it, or ignore weights with --unweighted (in Python, ingest_graph(..., "
+            f"weighted=False))"
         )
 
 
@@ -360,7 +361,7 @@ def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) ->
         if name not in present:
             raise DataError(
                 f"{file.url}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
-                f"--columns (in Python, source and target)"
+                f"--columns (in Python, ingest_graph(..., source=..., target=...))"
             )
     return columns
 
@@ -424,7 +425,7 @@ def _list_format(file: SourceFile, text: bytes, first: bytes, number: int, optio
         if columns == [0, 1] and len(fields) == 3 and options.weighted is not False and _are_numbers(below, 2):
             raise DataError(
                 f"{file.url}, line {number}: the numbers of the column {line_start(fields[2])!r} may be weights: call "
-                f"it weight, or ignore it with --unweighted (in Python, weighted=False)"
+                f"it weight, or ignore it with --unweighted (in Python, ingest_graph(..., weighted=False))"
             )
         return _ListFormat(delimiter, len(fields), columns, True)
     if len(fields) not in (2, 3) or not all(fields):
@@ -521,7 +522,7 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
             wanted += f" in {list_format.n_fields} columns"
         hint = _hint(one)
         if not hint and number == first_line:
-            hint = "; if it names the columns, read with --header (in Python, header=True)"
+            hint = "; if it names the columns, read with --header (in Python, ingest_graph(..., header=True))"
         raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {line_start(one)!r}{hint}")
 
 

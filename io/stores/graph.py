@@ -60,8 +60,7 @@ class GraphChunkInfo:
 class Graph:
     """A graph store, open for reading.
 
-    The command ``corpusmill graph`` and `corpusmill.pipeline.ingest.graph.ingest_graph` write graph stores. `Node2Vec`
-    trains on them.
+    The command ``corpusmill graph`` and `ingest_graph` write graph stores. `Node2Vec` trains on them.
 
     Parameters
     ----------
@@ -85,8 +84,7 @@ class Graph:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from corpusmill.io.stores.graph import Graph
-    >>> from corpusmill.pipeline.ingest.graph import ingest_graph
+    >>> from corpusmill import Graph, ingest_graph
     >>> _ = Path("edges.txt").write_text("ann bob\\nbob cat\\n")
     >>> _ = ingest_graph("edges.txt", "friends")
     >>> graph = Graph("friends")
@@ -175,7 +173,7 @@ class Graph:
         Examples
         --------
         >>> from pathlib import Path
-        >>> from corpusmill.pipeline.ingest.graph import ingest_graph
+        >>> from corpusmill import ingest_graph
         >>> _ = Path("edges.txt").write_text("ann bob\\nbob cat\\n")
         >>> graph = ingest_graph("edges.txt", "friends")
         >>> graph.read_chunk(0).neighbours.tolist()
@@ -200,7 +198,7 @@ class Graph:
         Examples
         --------
         >>> from pathlib import Path
-        >>> from corpusmill.pipeline.ingest.graph import ingest_graph
+        >>> from corpusmill import ingest_graph
         >>> _ = Path("edges.txt").write_text("ann bob\\nbob cat\\n")
         >>> graph = ingest_graph("edges.txt", "friends")
         >>> graph.adjacency()["row_ptr"].tolist()

@@ -7,11 +7,78 @@ from ...io.stores.graph import CHUNK_EDGES, Graph, write_graph
 
 
 def ingest_graph(
-    source: EdgeSource, url: str | os.PathLike[str], options: EdgeOptions | None = None, chunk_edges: int = CHUNK_EDGES
+    edges: EdgeSource,
+    url: str | os.PathLike[str],
+    *,
+    format: str = "auto",  # noqa: A002
+    directed: bool = False,
+    weighted: bool | None = None,
+    header: bool | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str = "weight",
+    chunk_edges: int = CHUNK_EDGES,
 ) -> Graph:
     """Read edges, write them as a graph store, and open it. A graph that is already at ``url`` is replaced.
 
-    ``source`` is described in `read_edges`; ``chunk_edges`` is the number of edges per chunk of the store. Raises
-    DataError for files that cannot be used, and ValueError for an invalid option.
+    `Node2Vec` trains on edges without it. Use it to read edges once for several trainings, or with other options.
+
+    Parameters
+    ----------
+    edges : str, os.PathLike, list, sparse matrix or networkx.Graph
+        A file, glob or URL of edges, or a list of these; a square sparse matrix, whose rows are the nodes; or a graph
+        of networkx, which says itself whether it is directed. Each line of a text file has two names of nodes and maybe
+        a weight. If the first line names columns source, target and maybe weight, others are skipped.
+    url : str or os.PathLike
+        Folder or URL for the graph.
+    format : {"auto", "edges", "npz", "matrixmarket", "parquet"}, default="auto"
+        Format of the files. "auto" takes the one of their extension, and "edges" for all others.
+    directed : bool, default=False
+        Whether edges lead from the first node to the second only.
+    weighted : bool, optional
+        False ignores weights. By default, weights count if there are any.
+    header : bool, optional
+        Whether the first line of a text file names the columns. By default, this is found out.
+    source, target : str, optional
+        Columns of a Parquet file with the two nodes of an edge. By default those with usual names, such as source and
+        target, or else the first two.
+    weight : str, default="weight"
+        Column of a Parquet file, or attribute of edges of networkx, with the weights. It need not exist.
+    chunk_edges : int, default=16777216
+        Maximum number of edges per chunk of the store.
+
+    Returns
+    -------
+    Graph
+        The graph at ``url``.
+
+    Raises
+    ------
+    DataError
+        If the edges cannot be used.
+    ValueError
+        If the format is not known.
+
+    See Also
+    --------
+    Graph : Open a graph store.
+
+    Examples
+    --------
+    >>> from corpusmill import ingest_graph
+    >>> with open("follows.csv", "w") as file:
+    ...     _ = file.write("ann,bob\\nbob,cat\\n")
+    >>> graph = ingest_graph("follows.csv", "follows", directed=True)
+    >>> graph.n_nodes, graph.n_edges
+    (3, 2)
     """
-    return write_graph(read_edges(source, options), url, chunk_edges)
+    options = EdgeOptions(
+        format=format,
+        directed=directed,
+        weighted=weighted,
+        header=header,
+        source=source,
+        target=target,
+        weight=weight,
+    )
+    return write_graph(read_edges(edges, options), url, chunk_edges)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
     from corpusmill.pipeline.engine.cluster.watch import TaskLost
     from corpusmill.pipeline.engine.events import EpochFinished, RunFailed, RunFinished, RunStarted
+    from corpusmill.pipeline.ingest.graph import ingest_graph
     from corpusmill.pipeline.ingest.ingest import ingest
     from corpusmill.pipeline.ingest.options import IngestOptions
     from corpusmill.pipeline.mlflow import MLflowCallback
@@ -53,6 +54,7 @@ _MODULES = {
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
     "WordVectors": "corpusmill.pipeline.models.base.vectors",
     "ingest": "corpusmill.pipeline.ingest.ingest",
+    "ingest_graph": "corpusmill.pipeline.ingest.graph",
     "open_cluster": "corpusmill.pipeline.engine.cluster.open",
     "write_matrix": "corpusmill.io.stores.matrix",
 }
@@ -82,6 +84,7 @@ __all__ = [
     "WordVectors",
     "__version__",
     "ingest",
+    "ingest_graph",
     "open_cluster",
     "write_matrix",
 ]

@@ -1,7 +1,6 @@
 """Random graphs: as dense matrices of weights, as the kernels take them, and as graph stores."""
 
 import numpy as np
-from corpusmill.io.readers.edges import EdgeOptions
 from corpusmill.kernels.node2vec import walks
 from corpusmill.pipeline.ingest.graph import ingest_graph
 
@@ -43,7 +42,7 @@ def communities(size=15, groups=4, seed=0):
 def graph_of(text, folder, **options):
     """Write lines of edges as a graph store."""
     (folder / "edges.txt").write_text(text)
-    return ingest_graph(str(folder / "edges.txt"), folder / "graph", EdgeOptions(**options), chunk_edges=100)
+    return ingest_graph(str(folder / "edges.txt"), folder / "graph", chunk_edges=100, **options)
 
 
 def neighbours_of(graph):

@@ -18,6 +18,7 @@ PUBLIC = {
     "corpusmill.pipeline.engine.algorithm": ["Algorithm"],
     "corpusmill.pipeline.engine.cluster.open": ["open_cluster"],
     "corpusmill.pipeline.engine.grid": ["GridAlgorithm"],
+    "corpusmill.pipeline.ingest.graph": ["ingest_graph"],
     "corpusmill.pipeline.ingest.ingest": ["ingest"],
     "corpusmill.pipeline.ingest.options": ["IngestOptions"],
     "corpusmill.pipeline.mlflow": ["MLflowCallback"],

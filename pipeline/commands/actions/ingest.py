@@ -1,11 +1,11 @@
 """Make the data that models train on: a corpus from documents, a graph from a list of edges."""
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....configs.schema import Config
 from ....io.errors import DataError
-from ....io.readers.edges import EdgeOptions
 from ....io.readers.reader import Reader
 from ....io.stores.store import Store
 from ...engine.events import IngestListener, IngestProgress
@@ -66,8 +66,11 @@ def ingest_options(config: Config, overwrite: bool = False) -> IngestOptions:
     return IngestOptions(**options | {"overwrite": overwrite})
 
 
-def make_graph(edges: str, url: str, options: EdgeOptions, overwrite: bool = False) -> Facts:
-    """Write a graph from a list of edges and describe it; raise DataError if there is a graph at ``url`` already."""
+def make_graph(edges: str, url: str, options: Mapping[str, Any], overwrite: bool = False) -> Facts:
+    """Write a graph from a list of edges and describe it; raise DataError if there is a graph at ``url`` already.
+
+    ``options`` are keyword arguments of `ingest_graph`.
+    """
     if Store(url).exists("graph.json") and not overwrite:
         raise DataError(f"{url}: there is a graph here already; choose another folder, or replace it with --overwrite")
-    return inspect(ingest_graph(edges, url, options).url)
+    return inspect(ingest_graph(edges, url, **options).url)

@@ -122,18 +122,17 @@ def graph(
       corpusmill config example node2vec > my.yaml
       corpusmill train my.yaml --set corpus.url=graphs/links
     """
-    from ....io.readers.edges import EdgeOptions
     from ..actions.ingest import make_graph
 
     first, second = columns or (None, None)
-    options = EdgeOptions(
-        directed=directed,
-        # None: weighted if the file has a third column.
-        weighted=False if unweighted else None,
-        header=header,
-        source=first,
-        target=second,
-    )
+    options = {
+        "directed": directed,
+        # None: weighted if the file has weights.
+        "weighted": False if unweighted else None,
+        "header": header,
+        "source": first,
+        "target": second,
+    }
     facts = make_graph(edges, graph, options, overwrite)
     show.result(facts, as_json, lambda: show.facts(facts))
 

@@ -234,10 +234,23 @@ class Persistent(Parameterised, Transformer):
         """
         url = model_in_use(url)
         meta = read_model_meta(url)
+        while True:
+            try:
+                return cls._load(url, meta)
+            except DataError:
+                # Another process may have saved another model meanwhile, and deleted the arrays of this one.
+                newest = read_model_meta(url)
+                if newest == meta:
+                    raise
+                meta = newest
+
+    @classmethod
+    def _load(cls, url: str, meta: JsonObject) -> Self:
+        """Read the saved model whose model.json has the content ``meta``."""
         if meta["model"] != cls._kind:
             raise DataError(f"{url}: a model of kind {meta['model']} where {cls._kind} is needed")
         estimator = cls._with_stored(meta["parameters"], meta, url)
-        estimator.model_ = SavedModel.open(url).load(meta["about"])
+        estimator.model_ = SavedModel.described_by(meta, url).load(meta["about"])
         estimator.history_ = meta["history"]
         estimator.n_iter_ = meta["n_iter"]
         estimator._saved_at = Store(url).absolute

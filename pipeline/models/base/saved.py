@@ -75,7 +75,11 @@ class SavedModel:
     @classmethod
     def open(cls, url: str) -> "SavedModel":
         """Open a saved model; raise DataError if there is none."""
-        meta = read_model_meta(url)
+        return cls.described_by(read_model_meta(url), url)
+
+    @classmethod
+    def described_by(cls, meta: JsonObject, url: str) -> "SavedModel":
+        """Return the saved model whose model.json has the content ``meta``."""
         return cls(Store(model_in_use(url)).absolute, meta["arrays"], meta["blocks"])
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA, NMF, RandomIndexing, ingest
 from corpusmill.io.errors import DataError
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.documents import BOATS_AND_BREAD
 
@@ -42,3 +43,29 @@ def test_saving_deletes_the_arrays_of_the_model_before_and_no_files_of_others(co
     found = {path.name for path in tmp_path.glob("arrays-*")}
     assert before.name not in found
     assert others < found
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_not_mixed_with_the_other_one(corpus, tmp_path, monkeypatch):
+    url = str(tmp_path)
+    old, new = (LDA(2, max_iter=epochs).fit(corpus) for epochs in (1, 2))
+    old.save(url)
+    read_json = Store.read_json
+
+    def read_before_the_other_is_saved(store, name):
+        content = read_json(store, name)
+        monkeypatch.undo()
+        new.save(url)
+        return content
+
+    monkeypatch.setattr(Store, "read_json", read_before_the_other_is_saved)
+    loaded = LDA.load(url)
+    assert (loaded.get_params(), loaded.history_) == (new.get_params(), new.history_)
+    np.testing.assert_array_equal(loaded.components_, new.components_)
+
+
+def test_a_saved_model_without_its_arrays_is_refused(corpus, tmp_path):
+    LDA(2, max_iter=1).fit(corpus).save(str(tmp_path))
+    [arrays] = tmp_path.glob("arrays-*")
+    shutil.rmtree(arrays)
+    with pytest.raises(DataError, match="missing from its store"):
+        LDA.load(str(tmp_path))

@@ -4,7 +4,6 @@ The elements are written into a copy beside the file, which then takes its place
 are not copied but linked.
 """
 
-import ctypes
 import glob
 import os
 import shutil
@@ -16,16 +15,13 @@ import numpy as np
 
 from ..errors import DataError
 from ..extras import needing
-from ..stores.local_files import flush_path, remove_path, temporary_path, temporary_pattern
+from ..stores.local_files import exchange_paths, flush_path, remove_path, temporary_path, temporary_pattern
 from ..stores.store import Store
 from .anndata import check_anndata
 from .hierarchies import Group, consolidate_zarr, open_for_writing, open_hierarchy
 
 #: Names of the files of a Zarr store that are rewritten in place when groups change.
 _ZARR_METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", ".zarray")
-#: Linux' flag of renameat2 for exchanging two paths, and the file descriptor that stands for the working directory.
-_RENAME_EXCHANGE = 2
-_AT_FDCWD = -100
 
 
 def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -> None:
@@ -193,21 +189,13 @@ def _replace_target(copy: Path, target: Path) -> None:
     """
     if not target.is_dir():
         copy.replace(target)
-    elif not _exchange(copy, target):
+    elif not exchange_paths(copy, target):
         # If the process is killed between the two renames, the next call brings the old folder back.
         old = target.with_name(f".old-{target.name}")
         target.rename(old)
         copy.rename(target)
         remove_path(old)
     flush_path(target.parent)
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths in one step; return False if the system or the filesystem cannot."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    if rename is None:
-        return False
-    return rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0
 
 
 def _undo_interrupted_replacement(target: Path) -> None:

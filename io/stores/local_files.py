@@ -1,15 +1,19 @@
 """Files and folders on a local disk: replaced in one step, deleted, and flushed."""
 
+import ctypes
 import errno
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Errors of a disk without free space, and of a user without quota.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+#: Linux' flag of renameat2 for exchanging two paths, and the file descriptor that stands for the working directory.
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
 
 
 @contextmanager
@@ -63,6 +67,42 @@ def replacing(target: Path, is_flushed: bool = True) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def replace_folder(source: Path, target: Path) -> None:
+    """Rename a folder to the name of another one, which is deleted if it exists.
+
+    Several processes may do this at the same time. If the system can exchange names, there is a folder at ``target`` at
+    every moment; otherwise, a reader may find none for a moment.
+    """
+    while not _renamed(source, target):
+        if exchange_paths(source, target):
+            remove_path(source)
+            return
+        old = temporary_path(target)
+        # Another process may have moved the folder away first.
+        with suppress(FileNotFoundError):
+            target.rename(old)
+        remove_path(old)
+
+
+def _renamed(source: Path, target: Path) -> bool:
+    """Rename a folder; return False if there is already one with files in it at ``target``."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def exchange_paths(first: Path, second: Path) -> bool:
+    """Exchange two paths in one step; return False if the system or the filesystem cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    return rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0
 
 
 def remove_path(path: Path) -> None:

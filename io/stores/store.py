@@ -21,7 +21,15 @@ from fsspec.implementations.local import LocalFileSystem
 from ..errors import DataError, StoreFailed
 from ..extras import needing_filesystem
 from .group_files import StoredGroup
-from .local_files import flush_path, naming_full_disk, remove_path, replacing, temporary_path, temporary_pattern
+from .local_files import (
+    flush_path,
+    naming_full_disk,
+    remove_path,
+    replace_folder,
+    replacing,
+    temporary_path,
+    temporary_pattern,
+)
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
@@ -321,7 +329,7 @@ class Store:
                     _make_parents(f"{temporary}/{file}", made)
                     with open(f"{temporary}/{file}", "wb") as stream:
                         stream.writelines(buffers)
-                _replace_folder(temporary, target)
+                replace_folder(temporary, target)
             except BaseException:
                 remove_path(temporary)
                 raise
@@ -401,17 +409,6 @@ def _storable(name: str, given: Any) -> np.ndarray:
     if array.dtype.kind not in "biuf":
         raise DataError(f"the array {name!r} has dtype {array.dtype}, but a store holds only numbers and booleans")
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
-
-
-def _replace_folder(source: Path, target: Path) -> None:
-    try:
-        source.rename(target)
-    except OSError:
-        # The folder exists, from an earlier attempt. It is moved away as a whole, so that no reader sees a mixture.
-        old = temporary_path(target)
-        target.rename(old)
-        source.rename(target)
-        remove_path(old)
 
 
 def check_free(store: Store, *kinds: str) -> None:

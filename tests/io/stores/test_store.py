@@ -5,6 +5,7 @@ import functools
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -285,6 +286,30 @@ def test_a_failed_write_keeps_the_old_content(tmp_path):
     with pytest.raises(Exception, match=r".*"):
         store.write_arrays("group", {"v": np.arange(5), "bad": np.array([object()])})
     assert store.read_arrays("group")["v"].tolist() == [0, 1, 2]
+    assert store.names() == [p.name for p in tmp_path.iterdir()] == ["group"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can exchange two names")
+def test_threads_may_write_the_same_arrays_while_others_read_them(tmp_path):
+    store = Store(str(tmp_path))
+    arrays = {"v": np.arange(1000), "w": np.ones((3, 4))}
+    store.write_arrays("group", arrays)
+    with ThreadPoolExecutor(4) as threads:
+        writes = [threads.submit(store.write_arrays, "group", arrays) for _ in range(100)]
+        while not all(write.done() for write in writes):
+            assert store.read_arrays("group")["v"].tolist() == arrays["v"].tolist()
+        for write in writes:
+            write.result()
+    assert store.names() == [p.name for p in tmp_path.iterdir()] == ["group"]
+
+
+def test_threads_may_write_the_same_arrays_on_systems_that_cannot_exchange_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    store = Store(str(tmp_path))
+    with ThreadPoolExecutor(4) as threads:
+        for write in [threads.submit(store.write_arrays, "group", {"v": np.arange(1000)}) for _ in range(100)]:
+            write.result()
+    assert store.read_arrays("group")["v"].tolist() == list(range(1000))
     assert store.names() == [p.name for p in tmp_path.iterdir()] == ["group"]
 
 

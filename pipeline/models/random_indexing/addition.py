@@ -28,7 +28,8 @@ class _Alignment(NamedTuple):
 def add_models(left: TrainedModel, right: TrainedModel, sign: int) -> TrainedModel:
     """Return the model of the documents of ``left`` plus (``sign`` 1) or minus (-1) those of ``right``.
 
-    Raises DataError if the difference has negative counts: then the documents are not all in ``left``.
+    Raises DataError if the difference has negative counts: then the documents are not all in ``left``. If they are not,
+    but all counts stay at least 0, nothing shows it, and the difference is the model of no documents.
     """
     alignment = _align(left.vocabulary["word"].to_pylist(), right.vocabulary["word"].to_pylist())
     sums = _add_rows(alignment, left.joined("sums"), right.joined("sums"), sign)

@@ -303,6 +303,10 @@ class RandomIndexing(CorpusEstimator):
     def forget(self, X: DataLike, *, client: "Client | None" = None, **options: Any) -> Self:
         """Remove documents from the model. The result is bit for bit the model trained without them.
 
+        Pass exactly documents that were added: the same words in the same order. The model has only sums, so it cannot
+        recognise all others. Documents that it never had, such as the same words in another order, may be subtracted
+        without an error, and then damage the vectors.
+
         Parameters
         ----------
         X : store, URL or data in memory
@@ -319,7 +323,8 @@ class RandomIndexing(CorpusEstimator):
         Raises
         ------
         DataError
-            If the documents are not all in the model.
+            If the model has fewer documents than these, or if a word occurs in them more often, or in more of them,
+            than in the model.
         ValueError
             As `merge`.
 

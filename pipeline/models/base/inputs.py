@@ -175,9 +175,9 @@ def read_documents(data: Any, owner: str) -> Iterable[object]:
     return data
 
 
-def is_count(value: object) -> bool:
-    """Return whether a value is an integer of 0 or more. True and False are not."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+def is_count(value: object, least: int = 0) -> bool:
+    """Return whether a value is an integer of ``least`` or more. True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def check_is_path(data: object, owner: str) -> None:

@@ -33,6 +33,7 @@ from .inputs import (
 )
 from .similarity import unit_vector
 from .topics import TopicModel, check_count
+from .vector_lookup import check_word_list
 from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ class TextEstimator(Estimator[DataT]):
     def _check_top(self, top: int) -> None:
         if not isinstance(self, TopicModel):
             raise ValueError(f"top is {top}, but {self._kind} models have no topics: leave it out")
-        if not is_count(top) or top < 1:
+        if not is_count(top, least=1):
             raise ValueError(f"top is {top!r}: choose an integer of 1 or more")
 
     def query(self, words: Sequence[str]) -> np.ndarray:
@@ -258,8 +259,7 @@ class TextEstimator(Estimator[DataT]):
         >>> lda.query(["storm", "sea"]).shape
         (2,)
         """
-        if isinstance(words, str):
-            raise TypeError(f"words is {words!r}: pass a list of words, such as {words.split()!r}")
+        check_word_list(words, "words")
         ids = find_word_ids(words, self._vocabulary())
         known = ids[ids >= 0].astype(np.uint32)
         if not len(known):

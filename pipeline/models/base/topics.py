@@ -147,7 +147,8 @@ class TopicModel(ABC):
         Raises
         ------
         ValueError
-            If the measure is unknown, the window is negative, or a matrix does not have the columns of the model.
+            If the measure is unknown, ``topn`` is below 2, the window is negative, or a matrix does not have the
+            columns of the model.
         DataError
             If ``data`` has no words, or no word order where the measure needs a window.
 
@@ -159,7 +160,7 @@ class TopicModel(ABC):
         >>> lda.coherence(documents, topn=3).shape
         (2,)
         """
-        check_count(topn, "topn")
+        check_count(topn, "topn", least=2)
         return topic_coherence(self._reference_corpus(data), self.topic_words(topn), measure, window, client)
 
     def diversity(self, topn: int = 25) -> float:
@@ -208,7 +209,7 @@ class TopicModel(ABC):
         return corpus_from(checked)
 
 
-def check_count(count: object, name: str) -> None:
-    """Raise ValueError unless a number of words is an integer of 0 or more."""
-    if not is_count(count):
-        raise ValueError(f"{name} is {count!r}: choose an integer of 0 or more")
+def check_count(count: object, name: str, least: int = 0) -> None:
+    """Raise ValueError unless a number of words is an integer of ``least`` or more."""
+    if not is_count(count, least):
+        raise ValueError(f"{name} is {count!r}: choose an integer of {least} or more")

@@ -11,6 +11,12 @@ from .similarity import row_lengths, unit_vector
 Key = str | int | np.integer
 
 
+def check_word_list(words: object, name: str) -> None:
+    """Raise TypeError for a string in place of a list of words: its characters would be taken for words."""
+    if isinstance(words, str):
+        raise TypeError(f"{name} is {words!r}: pass a list of words, such as {words.split()!r}")
+
+
 class VectorLookup:
     """Vectors by key, in memory: those of given words, and how similar these are."""
 
@@ -363,6 +369,8 @@ class VectorLookup:
         ------
         ValueError
             If a list is empty.
+        TypeError
+            If a list of words is a string.
 
         Examples
         --------
@@ -371,6 +379,8 @@ class VectorLookup:
         >>> round(wv.n_similarity(["cat", "dog"], ["car"]), 2)
         -0.14
         """
+        check_word_list(ws1, "ws1")
+        check_word_list(ws2, "ws2")
         if len(ws1) == 0 or len(ws2) == 0:
             raise ValueError(f"lists of {len(ws1)} and {len(ws2)} words: give at least one word in each")
         mean1 = self.get_mean_vector(ws1, pre_normalize=False, post_normalize=True)
@@ -396,6 +406,8 @@ class VectorLookup:
         ------
         ValueError
             If no word is known.
+        TypeError
+            If a list of words is a string.
 
         Examples
         --------
@@ -404,6 +416,7 @@ class VectorLookup:
         >>> [word for similarity, word in wv.rank_by_centrality(["cat", "dog", "car"])]
         ['cat', 'dog', 'car']
         """
+        check_word_list(words, "words")
         known = [word for word in words if word in self]
         if not known:
             raise ValueError(f"none of the {len(words)} words is known")
@@ -428,6 +441,8 @@ class VectorLookup:
         ------
         ValueError
             If no word is known.
+        TypeError
+            If a list of words is a string.
 
         Examples
         --------

@@ -43,9 +43,12 @@ def test_a_number_of_words_that_cannot_be_is_refused(model, number):
     for method in (model.topics, model.topic_words):
         with pytest.raises(ValueError, match=f"n_words is {number!r}: choose an integer of 0 or more"):
             method(number)
-    for call in (lambda: model.coherence(TWO_TOPICS, topn=number), lambda: model.diversity(number)):
-        with pytest.raises(ValueError, match=f"topn is {number!r}: choose an integer of 0 or more"):
-            call()
+    with pytest.raises(ValueError, match=f"topn is {number!r}: choose an integer of 0 or more"):
+        model.diversity(number)
+    # One word alone has no coherence.
+    for too_small in (number, 0, 1):
+        with pytest.raises(ValueError, match=f"topn is {too_small!r}: choose an integer of 2 or more"):
+            model.coherence(TWO_TOPICS, topn=too_small)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -141,6 +141,13 @@ def test_similarities_and_distances_are_those_of_gensim(model, data):
         assert dict(expected)[ours.doesnt_match(some)] == pytest.approx(expected[-1][1], **close)
 
 
+def test_a_string_is_no_list_of_words(wv):
+    message = r"is 'king queen': pass a list of words, such as \['king', 'queen'\]"
+    for call in (wv.doesnt_match, wv.rank_by_centrality, lambda words: wv.n_similarity(["king"], words)):
+        with pytest.raises(TypeError, match=message):
+            call("king queen")
+
+
 def test_doesnt_match_is_that_of_gensim(wv):
     peer = wv.to_gensim()
     for words in (WORDS[:4], WORDS[2:7], [*WORDS[:3], "unknown"]):

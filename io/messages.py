@@ -26,6 +26,12 @@ def listed(names: Collection[str], without: str = "none") -> str:
     return ", ".join(shown)
 
 
+def pluralize(number: int, noun: str) -> str:
+    """Write a count with its noun: 1 chunk, 1,234 chunks."""
+    ending = "" if number == 1 else "s"
+    return f"{number:,} {noun}{ending}"
+
+
 def line_start(line: bytes) -> str:
     """Return the start of a line of a file, which may be long or no text."""
     return line[:MOST_CHARACTERS].decode("utf-8", "replace")

@@ -39,12 +39,6 @@ def format_bytes(number: float) -> str:
     return f"{number} B"
 
 
-def pluralize(number: int, noun: str) -> str:
-    """Write a count with its noun: 1 chunk, 1,234 chunks."""
-    ending = "" if number == 1 else "s"
-    return f"{number:,} {noun}{ending}"
-
-
 def label(name: str) -> str:
     """Write a key in words: training seconds, held-out loss, coherence c_v, sum of alpha."""
     if name.endswith("_sum"):

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from ..io.errors import DataError
+from ..io.messages import pluralize
 from ..io.stores.corpus import Corpus
 from ..io.stores.open import open_data
 from ..io.stores.store import Store, split_path
 from .engine.run import RunStore
-from .formatting import model_title, pluralize
+from .formatting import model_title
 from .models.base.capabilities import HasWordVectors
 from .models.base.estimator import Estimator
 from .models.base.saved import has_model, read_model_meta

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..errors import DataError
-from ..messages import listed, shortened
+from ..messages import listed, pluralize, shortened
 from ..stores.parquet import DAMAGED
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import (
@@ -197,7 +197,8 @@ def _row_skipper(file: SourceFile, bad: list[BadLine], skipped: list[int]) -> Ro
 
 
 def _describe_width(row: pyarrow.csv.InvalidRow) -> str:
-    return f"{row.actual_columns} columns, but the header has {row.expected_columns}; quote fields with separators"
+    columns = pluralize(row.actual_columns, "column")
+    return f"{columns}, but the header has {row.expected_columns}; quote fields with separators"
 
 
 def _line_of(file: SourceFile, row: int, delimiter: str) -> int:

@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataError, Locked
+from ..messages import pluralize
 from .chunk import Chunk
 from .chunk_table import read_chunk_table, write_chunk_table
 from .conditional import write_if_unchanged
@@ -136,7 +137,8 @@ class Corpus:
         self.content = content_store(self.store, self.meta)
 
     def __repr__(self) -> str:
-        counts = f"{self.n_documents} documents, {self.n_tokens} tokens, {self.n_words} words"
+        counts = f"{pluralize(self.n_documents, 'document')}, {pluralize(self.n_tokens, 'token')}, "
+        counts += pluralize(self.n_words, "word")
         return f"Corpus({self.url!r}, {self.part!r}: {counts})"
 
     @property

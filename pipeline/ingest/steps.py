@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...io.errors import DataError
-from ...io.messages import listed
+from ...io.messages import listed, pluralize
 from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merge_fits, type_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
@@ -329,9 +329,10 @@ def _describe_nothing_left(reader: Reader, counted: list[PartitionCounts]) -> st
         fields = reader.field_names()
         present = f" (the fields are {listed(fields)})" if fields else ""
         return (
-            f"{where}: none of {n_documents:,} documents has a word; check the options text, tokens and "
+            f"{where}: none of {pluralize(n_documents, 'document')} has a word; check the options text, tokens and "
             f"token_pattern{present}"
         )
     if not any(counts["counted"] for counts in counted):
         return f"{where}: all documents ({n_documents:,}) are held out, so no word can be counted; lower held_out"
-    return f"{where}: no word of {n_tokens:,} tokens is left; lower min_df, raise max_df or shorten stop_words"
+    tokens = pluralize(n_tokens, "token")
+    return f"{where}: no word of {tokens} is left; lower min_df, raise max_df or shorten stop_words"

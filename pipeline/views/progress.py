@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...io.messages import pluralize
 from ..engine.events import CellsTrained, EpochFinished, Event, IngestProgress, RunFinished, RunStarted, ShardSwept
-from ..formatting import format_duration, format_number, pluralize
+from ..formatting import format_duration, format_number
 from .status import RunStatus
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...formatting import format_bytes, format_duration, format_number, label, pluralize, without_controls
+from ....io.messages import pluralize
+from ...formatting import format_bytes, format_duration, format_number, label, without_controls
 from ...topics import words_of
 from ...views.history import perplexity
 

@@ -3,9 +3,9 @@
 import sys
 import warnings
 
+from ....io.messages import pluralize
 from ....io.stores.corpus import Corpus
 from ...engine.data import TrainingData
-from ...formatting import pluralize
 
 
 class TrainingWarning(UserWarning):

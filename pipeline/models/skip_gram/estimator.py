@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....io.errors import DataError
+from ....io.messages import pluralize
 from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
@@ -122,8 +123,8 @@ class SkipGramEstimator(CorpusEstimator):
         if len(frequent) == 0:
             highest = frequency.max(initial=0)
             raise DataError(
-                f"{data.title}: no word occurs {self.min_count} times (the most frequent one occurs {highest} times): "
-                f"lower min_count, or ingest more text"
+                f"{data.title}: no word occurs {pluralize(self.min_count, 'time')} (the most frequent one occurs "
+                f"{pluralize(highest, 'time')}): lower min_count, or ingest more text"
             )
         longest = max((chunk.longest for chunk in data.chunks), default=0)
         if longest < 2 and not self.ignore_sentence_ends:

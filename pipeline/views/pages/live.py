@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...formatting import format_bytes, format_duration, format_number, model_title, pluralize
+from ....io.messages import pluralize
+from ...formatting import format_bytes, format_duration, format_number, model_title
 from ..history import MetricRow
 from ..status import RunStatus
 from .figures import Bar, BarPart, Tile, quality_tiles, time_bars, training_charts

@@ -223,6 +223,8 @@ def test_missing_columns(tmp_path):
 def test_a_csv_row_with_another_number_of_columns_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text("id,text\n1,fine\n2,not,fine\n")
     refuses(tmp_path / "x.csv", r"x\.csv, line 3: 3 columns, but the header has 2; quote")
+    (tmp_path / "x.csv").write_text("id,text\n1,fine\n2\n")
+    refuses(tmp_path / "x.csv", r"x\.csv, line 3: 1 column, but the header has 2; quote")
 
 
 @pytest.mark.parametrize(

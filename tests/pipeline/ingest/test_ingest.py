@@ -337,6 +337,7 @@ def test_the_size_of_chunks_is_stated():
         ("x.txt", "", {}, r"x\.txt: there is no document in it"),
         ("x.jsonl", "", {}, r"x\.jsonl: there is no document in it"),
         ("x.txt", "a b\n\n", {}, r"x\.txt: none of 2 documents has a word"),
+        ("x.txt", "a b\n", {}, r"x\.txt: none of 1 document has a word"),
         ("x.txt", "one two\nthree\n", {"min_df": 2}, r"x\.txt: no word of 3 tokens is left; lower min_df"),
         ("x.txt", "the of\n", {"stop_words": "english"}, r"x\.txt: no word of 2 tokens is left"),
         ("x.txt", "one\ntwo\n", {"held_out": 0.999}, r"x\.txt: all documents \(2\) are held out.*; lower held_out"),
@@ -353,6 +354,7 @@ def test_one_word(tmp_path):
     (tmp_path / "x.txt").write_text("word\n")
     corpus = ingest(tmp_path / "x.txt", str(tmp_path / "corpus"))
     assert (corpus.n_words, corpus.n_documents, corpus.n_tokens) == (1, 1, 1)
+    assert repr(corpus).endswith("'train': 1 document, 1 token, 1 word)")
     assert corpus.read_chunk(0).word_ids.tolist() == [0]
 
 

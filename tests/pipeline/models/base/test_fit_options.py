@@ -117,6 +117,7 @@ def test_a_corpus_whose_path_has_a_space_is_opened(tmp_path):
             "words of one letter are left out .* token_pattern, and kept in lists of words",
         ),
         (lambda: Word2Vec(min_count=999).fit(BOATS_AND_BREAD), "documents in memory: no word occurs 999 times"),
+        (lambda: Word2Vec(min_count=2).fit([["sea", "boat"]]), r"no word occurs 2 times \(the most .* occurs 1 time\)"),
         (lambda: Word2Vec(min_count=1).fit(MATRIX), "documents in memory: a bag of words"),
         (lambda: RandomIndexing(64, seed_length=4).fit(MATRIX), "documents in memory: a bag of words"),
         (lambda: topics(seeds=[["whale"]]).fit(BOATS_AND_BREAD), "seeds: documents in memory does not contain whale"),

@@ -49,6 +49,10 @@ _USUAL_NAMES = (
     ("node1", "node2"),
     ("node_1", "node_2"),
     ("head", "tail"),
+    ("source_id", "target_id"),
+    ("from_id", "to_id"),
+    ("from_node", "to_node"),
+    ("user", "item"),
 )
 
 

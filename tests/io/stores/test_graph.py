@@ -132,9 +132,12 @@ def test_a_header_is_recognised_if_numbers_follow(read, text):
     assert read(text).n_nodes == 3
 
 
-@pytest.mark.parametrize("text", ["source,target\na,b\nb,c\n", "From To weight\na b 1\nb c 2\n"])
-def test_the_usual_names_of_columns_are_recognised(read, text):
-    assert read(text).nodes.to_pylist() == ["a", "b", "c"]
+@pytest.mark.parametrize(
+    "header", ["source,target", "From,To", "source_id,target_id", "from_id,to_id", "From_Node,To_Node", "user,item"]
+)
+def test_the_usual_names_of_columns_are_recognised(read, header):
+    assert read(f"{header}\na,b\nb,c\n").nodes.to_pylist() == ["a", "b", "c"]
+    assert read(f"{header},weight\na,b,1\nb,c,2\n").nodes.to_pylist() == ["a", "b", "c"]
 
 
 def test_the_usual_names_of_columns_may_be_nodes(read):

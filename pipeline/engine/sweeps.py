@@ -87,8 +87,10 @@ class RangeSweep:
         while missing := self._missing():
             if self._sweeps == MAX_SWEEPS:
                 raise TaskLost(
-                    f"step {self._phase.step}: {len(missing)} shards were lost {MAX_SWEEPS} times, with the workers "
-                    f"that swept them; look at the workers' logs, then resume the run"
+                    f"step {self._phase.step}: {len(missing)} shards were lost {MAX_SWEEPS} times, because the workers "
+                    f"that swept them died, or because Dask wrote their results to disk; look at the workers' logs, "
+                    f"set distributed.worker.memory.target and spill to false where you start workers yourself, then "
+                    f"resume the run"
                 )
             with self._start(missing) as finish:
                 self._add(finish())

@@ -12,7 +12,8 @@ Layout below the URL::
         chunks-<part>.parquet    one row per chunk, see ChunkInfo
         <part>/<c>/              one Zarr group per chunk, see Chunk
 
-The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
+The part is ``train`` or ``held_out``. Words are numbered by falling term frequency. If a vocabulary was given, its
+words come first, in their order. A selection keeps the numbers of its corpus.
 
 The digest is that of the source and the options. Corpora of walks and selections have no folder of content: all
 files are below the URL.

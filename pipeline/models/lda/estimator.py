@@ -118,7 +118,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     topic_names_ : mapping of int to str
         Names that users gave to topics, by number of the topic; see ``corpusmill explore``.
     words_ : list of str
-        The vocabulary: the words by falling frequency. After ``partial_fit``, the words of the new documents come
+        The vocabulary, by falling frequency, or in the order that was given to ingest. After ``partial_fit``, the words of the new documents come
         first, so the columns move. Ingest these documents with a ``vocabulary`` that begins with the known words to
         keep the columns in place.
     history_ : list of dict

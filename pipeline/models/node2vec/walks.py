@@ -98,31 +98,31 @@ def write_walks(
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
     about = {"source": source or graph.url, "identity": identity, "version": corpusmill_version()}
+    job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     executor = executor_for(client)
     message = "another process is writing a corpus here; wait for it"
     with acquire_lock(store, LOCK, message) as check, executor.guarded():
         # Another process may have written walks, and released the lock, since the first look.
         if store.exists("corpus.json"):
             return _existing_walks(url, identity)
-        return _write_corpus(graph, store, executor, options, about, device, check)
+        return _write_corpus(graph, store, executor, job, about, check)
 
 
 def _write_corpus(
     graph: Graph,
     store: Store,
     executor: Executor,
-    options: WalkOptions,
+    job: WalkJob,
     about: dict[str, Any],
-    device: str,
     check_lock: Callable[[], None],
 ) -> Corpus:
     """Draw walks in tasks, and write them as a corpus.
 
     ``about`` is what `commit_corpus` writes to corpus.json; ``check_lock`` raises Locked once the lock is lost.
     """
+    options = job.options
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options)
     _check_memory(graph, executor, chunk_tokens)
-    job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     # Walks are drawn twice: once to count visits, which decide the ids, and once to write the chunks. Drawing is
     # cheaper than storing them in between.
     ranges = _split_walks(graph.n_nodes * options.num_walks, max(1, chunk_tokens // options.walk_length))

@@ -67,7 +67,8 @@ class Word2Vec(SkipGramEstimator):
     wv : WordVectors
         The vectors, with the methods of gensim's KeyedVectors.
     words_ : list of str
-        The words that have a vector, the most frequent first.
+        The words that have a vector, the most frequent first, or in the order that was given if the corpus was made
+        with a vocabulary.
     model_ : TrainedModel
         The arrays of the model. The block has ``W_in`` and ``W_out``, float32, one row per word; rows are padded with
         zeros to a multiple of 64 numbers.

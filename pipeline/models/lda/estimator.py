@@ -118,9 +118,9 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     topic_names_ : mapping of int to str
         Names that users gave to topics, by number of the topic; see ``corpusmill explore``.
     words_ : list of str
-        The vocabulary, by falling frequency, or in the order that was given to ingest. After ``partial_fit``, the words of the new documents come
-        first, so the columns move. Ingest these documents with a ``vocabulary`` that begins with the known words to
-        keep the columns in place.
+        The vocabulary, by falling frequency, or in the order that was given to ingest. After ``partial_fit``, the words
+        of the new documents come first, so the columns move. Ingest these documents with a ``vocabulary`` that begins
+        with the known words to keep the columns in place.
     history_ : list of dict
         Metrics of each epoch, such as ``log_likelihood`` per token.
     n_iter_ : int

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill.io.readers.edges import EdgeOptions, read_edges
+from corpusmill.io.readers.edge_options import EdgeOptions
+from corpusmill.io.readers.edges import read_edges
 from corpusmill.io.stores.graph import write_graph
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.pipeline.commands.actions.inspect import inspect

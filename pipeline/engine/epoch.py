@@ -214,7 +214,7 @@ class _Engine:
             return False
         epoch = self.step // rounds
         is_stopped = self._emit(EpochFinished(epoch, self.rows[-1]))
-        if self.training.callbacks and self.evaluator.is_due(self.step):
+        if self.training.callbacks and self.evaluator.is_due(self.step, self.rows):
             groups = self.algorithm.describe(tasks.StepModel(self.job, self.step), self.data)
             self._emit(Described(epoch, groups))
         return is_stopped
@@ -387,7 +387,11 @@ class _Engine:
             **measured,
             **metrics,
         }
-        return row | self.evaluator.scores(step)
+        if self.evaluator.is_due(step, [*self.rows, row]):
+            # The tasks that score read them from the store.
+            self._store_shared(step)
+            row |= self.evaluator.scores(step)
+        return row
 
     def _range_sweep(self, step: int, shards: range, range_index: int) -> RangeSweep:
         """Return the sweep of the shards for one range of blocks. It emits one event per shard."""
@@ -438,7 +442,7 @@ class _Engine:
         self.shared = self.algorithm.update_schedule(shared, self.rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
         # Else they are written when the step is committed, while workers sweep.
-        if nbytes(self.shared) > SHARED_BYTES or self.evaluator.is_due(step):
+        if nbytes(self.shared) > SHARED_BYTES:
             self._store_shared(step)
         return metrics
 

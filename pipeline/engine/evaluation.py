@@ -29,7 +29,8 @@ class Evaluator:
     held_out : TrainingData or None
         What is held out. Without it, a model is scored on what is trained only.
     every : int
-        Epochs between two evaluations; 0 for none. The first and the last epoch are evaluated, too.
+        Epochs between two evaluations; 0 for none. The first epoch is evaluated, too, and the last one, unless a
+        callback ends training.
     epochs : int
         Number of epochs to train.
     shards : sequence of sequences of int
@@ -47,18 +48,18 @@ class Evaluator:
     shards: Sequence[Sequence[int]]
     threads: int
 
-    def is_due(self, step: int) -> bool:
-        """Return whether the model is evaluated after a step."""
+    def is_due(self, step: int, rows: list[Metrics]) -> bool:
+        """Return whether the model is evaluated after a step. ``rows`` has the metrics of all steps until then."""
         rounds = self.job.algorithm.rounds
         if not self.every or step % rounds:
             return False
         epoch = step // rounds
-        return epoch in (1, self.epochs) or epoch % self.every == 0
+        is_planned = epoch in (1, self.epochs) or epoch % self.every == 0
+        # Training ends with the epoch that converges, so it is the last one.
+        return is_planned or self.job.algorithm.converged(rows)
 
     def scores(self, step: int) -> Metrics:
-        """Return the scores of the model after a step; none if it is not due."""
-        if not self.is_due(step):
-            return {}
+        """Return the scores of the model after a step, whose shared arrays are stored."""
         metrics = self._score(self.data, step, self._state_steps(step), held_out=False)
         if self.held_out is not None and self.held_out.n_tokens:
             metrics |= self._score(self.held_out, step, [0] * len(self.held_out.chunks), held_out=True)

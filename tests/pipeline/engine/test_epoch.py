@@ -270,6 +270,21 @@ def test_a_converged_run_stays_as_it_is(corpus, tmp_path):
     assert [len(e.history) for e in events if isinstance(e, RunStarted)] == [0, 2]
 
 
+@pytest.mark.parametrize(("every", "evaluated"), [(9, [1, 2]), (2, [1, 2]), (0, [])])
+def test_the_epoch_that_converges_is_evaluated_once(corpus, tmp_path, every, evaluated):
+    scored = []
+
+    class Noted(Settled):
+        def score(self, model, chunk, state, address, n_words):
+            scored.append(address.step)
+            return super().score(model, chunk, state, address, n_words)
+
+    run = RunStore(str(tmp_path / "run"))
+    train(Training(Noted(), corpus, run, 9, evaluate_every=every), Synchronous())
+    assert [row["step"] for row in run.metrics if "train_tokens" in row] == evaluated
+    assert scored == [step for step in evaluated for _ in corpus.chunks]
+
+
 def test_another_run_in_the_folder_is_refused(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     with pytest.raises(DataError, match="another run"):

@@ -439,6 +439,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
         return 0
 
+    def count_shards(self, data: DataT) -> int:
+        """Return an upper bound of the number of shards of an epoch."""
+        return min(len(data.chunks), self.max_shards or self.default_max_shards)
+
     def swept_memory(self, data: DataT, n_workers: int) -> int:
         """Return the bytes of deltas that one of ``n_workers`` workers keeps until the end of a step.
 

@@ -108,6 +108,12 @@ def _nbytes(deltas: list[Arrays]) -> int:
     return nbytes(arrays)
 
 
+def count_waiting(n_shards: int) -> int:
+    """Return how many sums wait at most, if the deltas of ``n_shards`` shards are added in order and along the tree."""
+    # One for each level below the root.
+    return (n_shards - 1).bit_length()
+
+
 def cut_depth(n_shards: int, cut: int) -> int:
     """Return how deep the merge tree of ``n_shards`` shards is cut between the shards ``cut - 1`` and ``cut``.
 

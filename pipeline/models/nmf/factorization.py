@@ -22,6 +22,7 @@ from ....kernels.nmf import products
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.data import ChunkSize
 from ...engine.device import kernels
+from ...engine.worker.merging import count_waiting
 from ...topics import WordGroup
 from ..base.similarity import top_indices
 from .nndsvd import fill_zeros, nndsvd
@@ -87,6 +88,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             + item * self.n_components * (3 * chunk.documents + (4 + copies_of_blocks) * self.n_rows)
             + 3 * gram,
         )
+
+    def swept_memory(self, data: Corpus | Matrix, n_workers: int) -> int:
+        """Return the bytes of the P that wait to be merged, except for the last one, which `memory` includes."""
+        factor = self.n_rows * self.n_components * np.dtype(self.dtype).itemsize
+        return factor * max(0, count_waiting(self.count_shards(data)) - 1)
 
     # --- before the first sweep ---
 

@@ -27,6 +27,7 @@ from ....kernels.nmf import hals as nmf
 from ....kernels.simd.aligned import join_rows
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
+from ...engine.worker.merging import count_waiting
 from .factorization import add_in_place, cut_sums, shard_sums
 from .frobenius import Hals
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
@@ -124,7 +125,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         item = np.dtype(self.factorizations[0].dtype).itemsize
         total = sum(self.columns)
         widest = max(self.columns)
-        active = min(total, max(self.max_columns, widest))
+        active = self._most_active
         group = self._group_columns
         grams = 8 * sum(K * K for K in self.columns)
         return MemoryEstimate(
@@ -141,6 +142,16 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             + group * (chunk.documents + 2 * self.n_rows) * item
             + 4 * widest**2 * item,
         )
+
+    @property
+    def _most_active(self) -> int:
+        """The largest number of columns of active restarts."""
+        return min(sum(self.columns), max(self.max_columns, *self.columns))
+
+    def swept_memory(self, data: Corpus | Matrix, n_workers: int) -> int:
+        """Return the bytes of the P that wait to be merged, except for the last one, which `memory` includes."""
+        item = np.dtype(self.factorizations[0].dtype).itemsize
+        return self.n_rows * self._most_active * item * max(0, count_waiting(self.count_shards(data)) - 1)
 
     # --- before the first sweep ---
 

@@ -6,7 +6,9 @@ import weakref
 
 import numpy as np
 import pytest
-from corpusmill.pipeline.engine.worker.merging import PartialSums
+from corpusmill.pipeline.engine.worker.merging import PartialSums, count_waiting
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def join(deltas):
@@ -140,3 +142,13 @@ def test_threads_lose_no_delta(is_exact):
         thread.join()
     (delta,) = sums.total()
     np.testing.assert_array_equal(delta["sum"], sum(range(256)))
+
+
+@given(st.integers(1, 300))
+def test_the_number_of_sums_that_wait_is_known(n_shards):
+    sums = PartialSums(n_shards, add_all)
+    most = 0
+    for shard in range(n_shards - 1):
+        sums.add((shard, shard + 1), [{"sum": 1}])
+        most = max(most, len(sums.items()))
+    assert most <= count_waiting(n_shards) <= most + 1

@@ -144,8 +144,8 @@ class Store:
                     f"{where}: access denied ({error}); check the credentials and their permissions"
                 ) from error
             raise StoreFailed(
-                f"{where}: the store failed repeatedly ({type(error).__name__}: {error}); check its address and the "
-                f"network. Committed results are safe, and the same command continues from them"
+                f"{where}: the store failed repeatedly ({type(error).__name__}: {error}); committed results are "
+                f"safe, and the same command continues from them; if it fails again, check the address and the network"
             ) from error
 
     @contextlib.contextmanager

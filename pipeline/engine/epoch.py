@@ -387,11 +387,15 @@ class _Engine:
             **measured,
             **metrics,
         }
-        if self.evaluator.is_due(step, [*self.rows, row]):
-            # The tasks that score read them from the store.
-            self._store_shared(step)
-            row |= self.evaluator.scores(step)
-        return row
+        return row | self._scores(step, [*self.rows, row])
+
+    def _scores(self, step: int, rows: list[Metrics]) -> Metrics:
+        """Return the scores of the model after a step; none if it is not due. ``rows`` includes that of the step."""
+        if not self.evaluator.is_due(step, rows):
+            return {}
+        # The tasks that score read the shared arrays from the store.
+        self._store_shared(step)
+        return self.evaluator.scores(step)
 
     def _range_sweep(self, step: int, shards: range, range_index: int) -> RangeSweep:
         """Return the sweep of the shards for one range of blocks. It emits one event per shard."""

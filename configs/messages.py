@@ -103,7 +103,7 @@ def _suggest_key(path: list[str], merged: Tree) -> str:
 
 def _value_at(path: Sequence[str], tree: object) -> object:
     for key in path:
-        tree = tree[key] if isinstance(tree, dict) else None
+        tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
 
 

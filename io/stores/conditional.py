@@ -173,6 +173,8 @@ class _S3Credentials:
             found = {"access_key_id": fs.key, "secret_access_key": fs.secret, "token": fs.token}
             return {**found, "expires_at": expires}
         held = sync(fs.loop, fs.session.get_credentials)
+        if held is None:
+            raise PermissionError("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
         frozen = sync(fs.loop, held.get_frozen_credentials)
         found = {"access_key_id": frozen.access_key, "secret_access_key": frozen.secret_key, "token": frozen.token}
         return {**found, "expires_at": expires}

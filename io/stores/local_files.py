@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: Errors of a disk without free space, and of a user without quota.
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+#: Errors of a disk without free space, of a user without quota, and of a limit of the size of files (ulimit -f).
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Linux' flag of renameat2 for exchanging two paths, and the file descriptor that stands for the working directory.
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100

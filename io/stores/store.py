@@ -54,6 +54,18 @@ _DIGITS = re.compile(r"\d+")
 _PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
 
 
+#: Names of the errors for missing, wrong or insufficient credentials: of Python, obstore and botocore.
+_DENIED = {"PermissionError", "PermissionDeniedError", "UnauthenticatedError", "NoCredentialsError"}
+#: Most characters of the error of an object store that are shown.
+_SHOWN_CHARACTERS = 300
+
+
+def _shown(error: Exception) -> str:
+    """Return the text of an error without obstore's description of its own objects, which takes pages."""
+    text = str(error).partition("Debug source")[0].strip()
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
 def to_json(value: Any) -> Any:
     """Return the JSON form of a value that json does not support: NumPy scalars and arrays, paths."""
     if hasattr(value, "tolist"):
@@ -139,12 +151,13 @@ class Store:
             if self.is_local:
                 raise
             where = f"{self.url.rstrip('/')}/{name}"
-            if isinstance(error, PermissionError):
+            cause = _shown(error)
+            if type(error).__name__ in _DENIED:
                 raise DataError(
-                    f"{where}: access denied ({error}); check the credentials and their permissions"
+                    f"{where}: access denied ({cause}); check the credentials and their permissions"
                 ) from error
             raise StoreFailed(
-                f"{where}: the store failed repeatedly ({type(error).__name__}: {error}); committed results are "
+                f"{where}: the store failed repeatedly ({type(error).__name__}: {cause}); committed results are "
                 f"safe, and the same command continues from them; if it fails again, check the address and the network"
             ) from error
 

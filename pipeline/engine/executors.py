@@ -349,8 +349,8 @@ class OnDask(Executor):
         if isinstance(error, (*TASK_ERRORS, ContributionLost)):
             # A worker raised this error, and another worker would raise it too.
             raise error
-        if self._watch.found_stall:
-            raise TaskLost(self._watch.describe_stall()) from error
+        if self._watch.stall:
+            raise TaskLost(self._watch.stall) from error
         raise TaskLost(f"the cluster gave up task {key}: {error!r}; resume the run") from error
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:

@@ -123,6 +123,12 @@ def test_an_error_about_a_misspelt_key_has_file_line_and_a_suggestion(tmp_path):
         (["model={kind: lda, n_topics: 2}"], ["model.n_topics: no such key; model of kind lda has", "n_components"]),
         (["cluster.adapt={maximum: 2, minumum: 1}"], ["cluster.adapt.minumum: no such key; did you mean minimum?"]),
         (["cluster.kind=address"], ["cluster.address: is needed"]),
+        (["source.zzz=1"], ["source.zzz: no such key; source has", "path"]),
+        (["zzz.zzz=1"], ["zzz: no such key; a configuration has", "source"]),
+        (
+            ["cluster.adapt={maximum: 2, zzz: 1}"],
+            ["cluster.adapt.zzz: no such key; cluster.adapt has maximum, minimum"],
+        ),
     ],
 )
 def test_an_error_has_origin_key_and_problem(settings, words):

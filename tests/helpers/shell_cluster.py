@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def shell_cluster(folder, *arguments):
-    """Yield a scheduler's process and its file; workers are separate processes, too."""
+def shell_cluster(folder, *arguments, workers=()):
+    """Yield a scheduler's process and its file. The worker, with the arguments ``workers``, is a process of its own."""
     file = folder / "scheduler.json"
     module = [sys.executable, "-m"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -22,7 +22,7 @@ def shell_cluster(folder, *arguments):
     given = ["--scheduler-file", str(file), *arguments]
     with (
         subprocess.Popen([*scheduler, *given], **quiet) as first,
-        subprocess.Popen([*worker, *given], **quiet) as second,
+        subprocess.Popen([*worker, *given, *workers], **quiet) as second,
     ):
         try:
             while not (file.exists() and file.read_text().strip().endswith("}")):

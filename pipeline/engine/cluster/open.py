@@ -5,9 +5,11 @@ import inspect
 import logging
 import multiprocessing
 import ssl
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
@@ -16,7 +18,7 @@ import dask
 import distributed
 import yaml
 from dask.system import CPU_COUNT
-from dask.utils import parse_bytes, parse_timedelta
+from dask.utils import parse_bytes
 from distributed import Client
 from distributed.deploy import Cluster
 from distributed.deploy.utils import nprocesses_nthreads
@@ -24,12 +26,15 @@ from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
 from ..memory import PROCESS_BYTES
+from .watch import no_workers_seconds
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
 #: Seconds that a cluster's first worker may take before a message tells the user to wait.
 PATIENCE_SECONDS = 5.0
 
+#: Seconds to wait for the file of a scheduler.
+FILE_SECONDS = 30.0
 #: Seconds that closing a cluster may take.
 CLOSE_SECONDS = 60.0
 
@@ -180,7 +185,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
 
 def _wait_for_worker(client: Client, notify: Callable[[str], None]) -> None:
     """Wait as `await_worker` does, without a check of the worker."""
-    limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days")
+    limit = no_workers_seconds()
     assert client.scheduler is not None, "the client is closed"
     where = client.scheduler.address
     advice = f"check that workers run with this address (dask worker {where}) and that their jobs are not queued"
@@ -261,7 +266,20 @@ def _address(stack: contextlib.ExitStack, options: Options) -> Options:
 def _scheduler_file(stack: contextlib.ExitStack, options: Options) -> Options:
     if not options.get("scheduler_file"):
         raise ClusterError("cluster kind 'scheduler-file' needs scheduler_file, the path that dask scheduler wrote")
+    _await_scheduler_file(Path(options["scheduler_file"]))
     return _with_security(options)
+
+
+def _await_scheduler_file(path: Path) -> None:
+    """Wait for a scheduler to write its file; raise ClusterError if none does. Dask would wait without end."""
+    deadline = time.monotonic() + FILE_SECONDS
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"{path}: no scheduler has written this file: start one (dask scheduler --scheduler-file {path}), or "
+                f"correct cluster.scheduler_file"
+            )
+        time.sleep(0.1)
 
 
 def _with_security(options: Options) -> Options:

@@ -1,4 +1,7 @@
-"""Watches a Dask cluster while a client waits: a lost scheduler, and workers that are all paused, end the wait."""
+"""Watches a Dask cluster while a client waits.
+
+A lost scheduler, workers that are all paused, and the loss of all workers end the wait.
+"""
 
 import contextlib
 import threading
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from ...formatting import format_bytes
+from ...formatting import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -16,6 +19,23 @@ if TYPE_CHECKING:
 STALLED_SECONDS = 60.0
 #: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
 LOST_SECONDS = 90.0
+
+
+def no_workers_seconds() -> float:
+    """Return how long a cluster may be without workers, by Dask's setting no-workers-timeout."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    return float(parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days"))
+
+
+def _describe_paused(workers: list[dict[str, Any]]) -> str:
+    """Return that all workers were paused, and what to do."""
+    limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
+    return (
+        f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
+        f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
+    )
 
 
 class TaskLost(Exception):
@@ -29,28 +49,41 @@ class ClusterWatch:
         assert client.scheduler is not None, "the client is closed"
         self._client = client
         self._address = client.scheduler.address
-        #: Whether the tasks of the last wait were cancelled because all workers were paused.
-        self.found_stall = False
+        #: Why the tasks of the last wait were cancelled; empty if they were not.
+        self.stall = ""
 
     @contextlib.contextmanager
     def unless_stalled(self, keys: Callable[[], list[str]]) -> Iterator[None]:
-        """Cancel the tasks if all workers are paused for STALLED_SECONDS: nothing else would free their memory."""
+        """Cancel the tasks if no worker can run them.
+
+        All workers may be paused for STALLED_SECONDS, because nothing but the end of their tasks frees their memory.
+        They may all be away as long as the setting ``no-workers-timeout`` allows.
+        """
         done = threading.Event()
-        self.found_stall = False
+        self.stall = ""
 
         def watch() -> None:
             # If the scheduler has died, the thread that waits for results reports it.
             with contextlib.suppress(Exception):
-                since = time.monotonic()
-                while not done.wait(STALLED_SECONDS / 12):
-                    if not self._all_paused():
-                        since = time.monotonic()
-                    elif time.monotonic() - since > STALLED_SECONDS:
-                        self.found_stall = True
+                paused_since = away_since = time.monotonic()
+                while not done.wait(min(STALLED_SECONDS, away_seconds) / 12):
+                    now = time.monotonic()
+                    workers = self._workers()
+                    if workers:
+                        away_since = now
+                    if not workers or any(worker["status"] != "paused" for worker in workers):
+                        paused_since = now
+                    if now - paused_since > STALLED_SECONDS:
+                        self.stall = _describe_paused(workers)
+                    elif now - away_since > away_seconds:
+                        self.stall = self._describe_no_workers(away_seconds)
+                    if self.stall:
                         self._client.cancel([Future(key, self._client) for key in keys()], force=True)
                         return
 
         from distributed import Future
+
+        away_seconds = no_workers_seconds()
 
         threading.Thread(target=watch, name="corpusmill-stalled", daemon=True).start()
         try:
@@ -58,22 +91,17 @@ class ClusterWatch:
         finally:
             done.set()
 
-    def _all_paused(self) -> bool:
-        workers = self._workers()
-        return bool(workers) and all(worker["status"] == "paused" for worker in workers)
-
     def _workers(self) -> list[dict[str, Any]]:
         """Return the scheduler's description of each worker."""
         from .sweep import workers_of  # imports Dask
 
         return list(workers_of(self._client).values())
 
-    def describe_stall(self) -> str:
-        """Return what happened, and what to do."""
-        limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in self._workers()}))
+    def _describe_no_workers(self, seconds: float) -> str:
+        """Return that all workers were away, and what to do."""
         return (
-            f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
-            f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
+            f"{self._address} has had no worker for {format_duration(seconds)}; committed epochs are safe: start "
+            f"workers with this address and give the same command again, or resume the run"
         )
 
     @contextlib.contextmanager

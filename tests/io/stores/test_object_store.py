@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA, Corpus
 from corpusmill.io.errors import DataError
+from corpusmill.io.stores.conditional import write_if_unchanged
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -119,6 +120,14 @@ def test_a_permanent_failure_is_reported_after_some_retries(failing, call, what,
     with pytest.raises(DataError, match=message):
         do(store)
     assert 1 <= proxy.seen <= 10
+
+
+def test_a_refused_conditional_write_is_explained_in_one_sentence(failing):
+    proxy, store = failing
+    proxy.faults = [("PUT", "b.json", ALWAYS, "403")]
+    with pytest.raises(DataError, match=r"s3://.*b\.json: access denied.*check the credentials") as raised:
+        write_if_unchanged(store, "b.json", b"{}", "")
+    assert len(str(raised.value)) < 500
 
 
 def test_a_missing_array_is_reported_as_damage(failing):

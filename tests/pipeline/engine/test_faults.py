@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
+from corpusmill.pipeline.engine.cluster import open as opening
 from corpusmill.pipeline.engine.cluster import watch
 from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
@@ -189,6 +191,31 @@ def test_a_lost_scheduler_is_an_error_although_the_task_of_dask_that_reconnects_
             results = executor.run(time.sleep, [(60,)], "sleep")
             threading.Timer(1.0, scheduler.kill).start()
             list(results)
+
+
+def test_a_run_without_any_worker_ends_with_advice_and_continues(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT", "3s")
+    with (
+        shell_cluster(tmp_path, workers=("--no-nanny",)) as (_, file),
+        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+    ):
+
+        def kill(event):
+            if isinstance(event, EpochFinished) and event.epoch == 2:
+                (pid,) = client.run(os.getpid).values()
+                os.kill(pid, signal.SIGKILL)
+
+        with pytest.raises(TaskLost, match=r"has had no worker for 3.* s; committed epochs are safe: start workers"):
+            trained(corpus, tmp_path / "run", OnDask(client), callbacks=[kill])
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run"), expected)
+
+
+def test_a_scheduler_file_that_nobody_writes_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "FILE_SECONDS", 0.2)
+    file = tmp_path / "scheduler.json"
+    message = rf"{file}: no scheduler has written this file: start one"
+    with pytest.raises(ClusterError, match=message), open_cluster("scheduler-file", scheduler_file=str(file)):
+        pass
 
 
 def test_a_scheduler_that_does_not_respond_is_named(tmp_path, monkeypatch):

@@ -287,6 +287,11 @@ def _with_security(options: Options) -> Options:
     files = {name: options.pop(name) for name in TLS_FILES if name in options}
     if not files:
         return options
+    for name, path in files.items():
+        if not Path(path).is_file():
+            raise ClusterError(
+                f"cluster.{name}: there is no file {path}: correct it, or remove the key if the scheduler has no TLS"
+            )
     return options | {"security": distributed.Security(require_encryption=True, **files)}
 
 

@@ -218,6 +218,13 @@ def test_a_scheduler_file_that_nobody_writes_is_named(tmp_path, monkeypatch):
         pass
 
 
+def test_a_missing_certificate_is_named_with_its_key(tmp_path):
+    options = {"address": "tcp://127.0.0.1:9", "tls_ca_file": str(tmp_path / "ca.pem")}
+    message = r"cluster\.tls_ca_file: there is no file .*ca\.pem: correct it, or remove the key"
+    with pytest.raises(ClusterError, match=message), open_cluster("address", **options):
+        pass
+
+
 def test_a_scheduler_that_does_not_respond_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     file = tmp_path / "scheduler.json"

@@ -99,8 +99,9 @@ def _may_pass(error: BaseException) -> bool:
     """Return whether the disk, the network or a store failed, and not the data: the same command may succeed later."""
     from ....io.errors import StoreFailed
     from ....io.stores.local_files import NO_SPACE
+    from ...engine.cluster.open import ClusterUnreachable
 
-    if isinstance(error, StoreFailed | TimeoutError | ConnectionError):
+    if isinstance(error, StoreFailed | ClusterUnreachable | TimeoutError | ConnectionError):
         return True
     return isinstance(error, OSError) and error.errno in NO_SPACE
 

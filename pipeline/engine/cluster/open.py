@@ -54,6 +54,10 @@ class ClusterError(Exception):
     """A cluster that cannot be opened. The message says why and what to do about it."""
 
 
+class ClusterUnreachable(ClusterError):
+    """A scheduler or workers that do not answer, perhaps because they start again."""
+
+
 @contextlib.contextmanager
 def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]:
     """Open a Dask cluster, and close at the end what was started.
@@ -166,7 +170,9 @@ def _connected(target: Options) -> Client:
     except ssl.SSLError as error:
         raise ClusterError(f"{where}: the scheduler refuses the certificates ({error}): check the TLS files") from error
     except OSError as error:
-        raise ClusterError(f"no scheduler answers at {where} ({error}): start one, or correct the address") from error
+        raise ClusterUnreachable(
+            f"no scheduler answers at {where} ({error}): start one, or correct the address"
+        ) from error
 
 
 def await_worker(client: Client, notify: Callable[[str], None]) -> None:
@@ -196,10 +202,10 @@ def _wait_for_worker(client: Client, notify: Callable[[str], None]) -> None:
         notify(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {advice}")
         client.wait_for_workers(1, timeout=limit)
     except TimeoutError:
-        raise ClusterError(f"no worker of {where} started within {format_duration(limit)}: {advice}") from None
+        raise ClusterUnreachable(f"no worker of {where} started within {format_duration(limit)}: {advice}") from None
     # TimeoutError is an OSError, so it must come first.
     except OSError as error:
-        raise ClusterError(f"the scheduler at {where} cannot be reached ({error}): start one again") from error
+        raise ClusterUnreachable(f"the scheduler at {where} cannot be reached ({error}): start one again") from error
 
 
 def _check_memory(limit: int | None) -> None:

@@ -10,6 +10,7 @@ from corpusmill import LDA
 from corpusmill.io.errors import DataError, StoreFailed
 from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
 from corpusmill.pipeline.commands.cli.signals import Terminated
+from corpusmill.pipeline.engine.cluster.open import ClusterUnreachable
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.command_line import error_line
 from helpers.documents import BOATS_AND_BREAD
@@ -221,8 +222,9 @@ def test_an_error_while_a_stopped_command_cleans_up_counts_as_the_stop():
 
 
 def test_an_error_that_may_pass_is_no_bad_data_so_that_a_schedule_may_repeat_the_call():
-    full = [OSError(number, "no space") for number in (errno.ENOSPC, errno.EDQUOT)]
-    for error in (*full, TimeoutError("late"), ConnectionError("late"), StoreFailed("late")):
+    full = [OSError(number, "no space") for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    others = (TimeoutError("late"), ConnectionError("late"), StoreFailed("late"), ClusterUnreachable("late"))
+    for error in (*full, *others):
         assert explain(error).code == ExitCode.FAILED
 
 

@@ -189,6 +189,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     - ``totals``: what `apply` has returned, added up over the blocks.
     - ``sums``: what the sweeps or scores have returned, added up over the chunks.
     - ``address``: seed, step and chunk, which decide the random draws.
+    - ``n_workers``: number of workers that share the sweeps of a step.
     - ``n_words``: number of words of the data that a chunk belongs to, at most that of the model.
     - ``step``: number of the step.
     - ``history``: metrics of all epochs so far.

@@ -161,10 +161,10 @@ def _halve_rows(rows: _Rows) -> tuple[_Rows, _Rows] | None:
 
 
 def _row_numbers(first: int, n_rows: int, skipped: Sequence[int]) -> np.ndarray:
-    """Return the numbers of the next rows, (D,) int64, the first of which is ``first`` unless it was skipped.
+    """Return the numbers of the next ``n_rows`` good rows of a file: (D,) int64.
 
-    Skipped rows count, so that repairing one changes the keys of no others. Arrow reads ahead: some of the skipped rows
-    may come after these rows.
+    Numbering starts at ``first`` and leaves out the numbers in ``skipped``, so that repairing a skipped row changes the
+    keys of no others. Arrow reads ahead, so some of the skipped rows may come after these rows.
     """
     left_out = skipped[bisect_left(skipped, first) :]
     numbers = np.arange(first, first + n_rows + len(left_out))

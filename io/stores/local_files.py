@@ -87,7 +87,7 @@ def replace_folder(source: Path, target: Path) -> None:
 
 
 def _renamed(source: Path, target: Path) -> bool:
-    """Rename a folder; return False if there is already one with files in it at ``target``."""
+    """Rename a folder to ``target``, and return whether that worked: not if a folder with files in it is there."""
     try:
         source.rename(target)
     except OSError as error:

@@ -52,8 +52,6 @@ _DIGITS = re.compile(r"\d+")
 
 #: Errors that `Store` or its callers turn into messages of their own, which say more than a general one.
 _PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
-
-
 #: Names of the errors for missing, wrong or insufficient credentials: of Python, obstore and botocore.
 _DENIED = {"PermissionError", "PermissionDeniedError", "UnauthenticatedError", "NoCredentialsError"}
 #: Most characters of the error of an object store that are shown.
@@ -244,7 +242,7 @@ class Store:
         self.write_bytes(name, encode_json(value))
 
     def read_parquet(self, name: str) -> pa.Table:
-        """Return the table of a Parquet file; raise DataError if it does not exist or is damaged."""
+        """Return the table of a Parquet file; raise DataError if the file does not exist or is damaged."""
         with self._open_parquet(name) as file:
             return read_parquet(file)
 

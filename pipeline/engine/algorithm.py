@@ -440,9 +440,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
         return 0
 
+    @property
+    def most_shards(self) -> int:
+        """The largest number of shards of an epoch."""
+        return self.max_shards or self.default_max_shards
+
     def count_shards(self, data: DataT) -> int:
-        """Return an upper bound of the number of shards of an epoch."""
-        return min(len(data.chunks), self.max_shards or self.default_max_shards)
+        """Return an upper bound of the number of shards of an epoch over this data."""
+        return min(len(data.chunks), self.most_shards)
 
     def swept_memory(self, data: DataT, n_workers: int) -> int:
         """Return the bytes of deltas that one of ``n_workers`` workers keeps until the end of a step.

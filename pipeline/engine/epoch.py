@@ -114,7 +114,7 @@ class _Engine:
         self.data = training.data
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
-        self.shards = shards_of(self.data.chunks, self.algorithm.max_shards or self.algorithm.default_max_shards)
+        self.shards = shards_of(self.data.chunks, self.algorithm.most_shards)
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored

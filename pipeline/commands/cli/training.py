@@ -113,8 +113,7 @@ def graph(
 
     EDGES is a file, a glob pattern or a URL. Each line of a text file holds two nodes and optionally a weight,
     separated by tabs, commas or spaces. If the first line names columns source, target and maybe weight, others are
-    skipped. Parquet, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder
-    or URL to write to.
+    skipped. Parquet, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder or URL to write to.
 
     \b
     Examples:

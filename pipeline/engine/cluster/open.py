@@ -277,11 +277,11 @@ def _scheduler_file(stack: contextlib.ExitStack, options: Options) -> Options:
 
 
 def _await_scheduler_file(path: Path) -> None:
-    """Wait for a scheduler to write its file; raise ClusterError if none does. Dask would wait without end."""
+    """Wait for a scheduler to write its file; raise ClusterUnreachable if none does. Dask would wait without end."""
     deadline = time.monotonic() + FILE_SECONDS
     while not path.exists():
         if time.monotonic() > deadline:
-            raise ClusterError(
+            raise ClusterUnreachable(
                 f"{path}: no scheduler has written this file: start one (dask scheduler --scheduler-file {path}), or "
                 f"correct cluster.scheduler_file"
             )

@@ -123,7 +123,7 @@ class Graph:
 
     @property
     def n_edges(self) -> int:
-        """Number of entries of the adjacency: an undirected edge counts twice, a loop once."""
+        """Number of entries of the adjacency matrix: an undirected edge counts twice, a loop once."""
         return self.meta["n_edges"]
 
     @property

@@ -446,7 +446,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         return -error
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Return the rows of H of documents given by the model's word ids: (D, K)."""
+        """Return the rows of H, (D, K), of documents whose words are given by their ids in the model."""
         return inference.fold_in(doc_ptr, words, self._factor)
 
     def _score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:

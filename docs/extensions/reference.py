@@ -134,15 +134,18 @@ def as_yaml(value):
 EXIT_CODES = {
     errors.ExitCode.DONE: ("Success, also if there was nothing to do.", "continue"),
     errors.ExitCode.FAILED: (
-        "Any other error, such as lost workers, too little memory, a full disk or a store that does not answer.",
+        "Any other error, such as lost workers, memory that ran out, a full disk or a store that does not answer.",
         "read the message",
     ),
     errors.ExitCode.USAGE: ("Invalid command, configuration or cluster; a library is missing.", "correct it"),
     errors.ExitCode.REFUSED: (
-        "`retrain`: the new version is worse. The version in use stays.",
+        "`retrain`: the new version is worse, or has too many unknown words. The version in use stays.",
         "look at both versions",
     ),
-    errors.ExitCode.DATA: ("Invalid or damaged data, or a file that cannot be read or written.", "repair the data"),
+    errors.ExitCode.DATA: (
+        "Invalid or damaged data, a file that cannot be read or written, or a run that does not fit in memory.",
+        "correct what the message names",
+    ),
     errors.ExitCode.LOCKED: ("Another process uses the run, the corpus or the versions.", "try again later"),
     errors.ExitCode.INTERRUPTED: ("Ctrl-C.", "call it again: it continues"),
     errors.ExitCode.TERMINATED: ("SIGTERM.", "call it again: it continues"),

@@ -69,10 +69,10 @@ def retrain(
     \b
     Exit codes:
       0     published, or nothing to do
-      1     any other error, such as lost workers, too little memory or a full disk
+      1     any other error, such as lost workers or a full disk
       2     bad configuration
       3     refused: the new version is worse; it is kept, and the version in use stays
-      4     bad data
+      4     bad data, or a run that does not fit in memory
       75    another process is retraining this model
       130   interrupted by Ctrl-C
       143   terminated by SIGTERM

@@ -62,10 +62,12 @@ class VersionBuilder:
     listeners: Listeners
     check_lock: Callable[[], None]
 
-    def build(self, number: int) -> None:
-        """Make the version and save it as ``number``."""
+    def build(self, number: int) -> bool:
+        """Make the version and save it as ``number``; return False if it would equal the version that it continues."""
         model_url = self.versions.begin(number, self.plan.name)
         corpus = self._ingest()
+        if self.plan.start and not self.plan.forgotten and corpus is not None and not corpus.n_tokens:
+            return False
         held_out = self._held_out_batch(corpus)
         estimator = self._train(corpus, held_out)
         facts = self._facts(estimator, corpus, held_out)
@@ -74,6 +76,7 @@ class VersionBuilder:
         estimator.model_.metadata |= {"metrics": estimator.history_[-1:]}
         estimator.save(model_url)
         self.versions.finish(number, facts)
+        return True
 
     # --- documents ---
 

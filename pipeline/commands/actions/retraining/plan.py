@@ -25,6 +25,7 @@ from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
 from .....io.stores.store import DATA_KINDS, Store
 from ....models.base.capabilities import SupportsForget
+from ....models.registry import estimator_class
 from ....models.versions import Settings, VersionRecord, Versions, VersionsHead
 from ...results import Facts
 from ..ingest import ingest_options
@@ -229,6 +230,12 @@ def overrides_of(config: Config) -> Facts:
                 f"{known}"
             ) from None
         raise ValueError(f"{key}: {first['msg']}; retrain.model takes the parameters of the section model") from None
+    for name in estimator_class(section.kind)._fixed_parameters:
+        if getattr(checked, name) != getattr(section, name):
+            raise ValueError(
+                f"retrain.model.{name} is {getattr(checked, name)!r}, but model.{name} is {getattr(section, name)!r}, "
+                f"and versions that continue one another must agree in it: remove retrain.model.{name}"
+            )
     return {name: getattr(checked, name) for name in overrides if name != "kind"}
 
 

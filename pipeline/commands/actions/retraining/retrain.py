@@ -57,7 +57,8 @@ def _carry_out(builder: VersionBuilder) -> Decision:
     limits = builder.config.retrain
     decision = decide(plan, versions, limits)
     if decision.action == "build":
-        builder.build(max(versions.numbers, default=0) + 1)
+        if not builder.build(max(versions.numbers, default=0) + 1):
+            return Decision("nothing", reason="the new files have no words to train on")
         decision = decide(plan, versions, limits)
     if decision.action == "publish" and decision.version is not None:
         versions.publish(decision.version["version"], plan.head.withdrawn)

@@ -351,6 +351,33 @@ def test_retrain_model_overrides_parameters_of_later_calls():
         retrain(configuration("word2vec", url="other", model={"epoch": 1}))
 
 
+@pytest.mark.parametrize(
+    "kind, name, value",
+    [("lda", "n_components", 3), ("nmf", "n_components", 3), ("word2vec", "vector_size", 16)],
+)
+def test_the_first_call_refuses_a_parameter_that_later_versions_cannot_change(kind, name, value):
+    message = rf"retrain\.model\.{name} is {value}, but model\.{name} is .*: remove retrain\.model\.{name}"
+    with pytest.raises(ValueError, match=message):
+        retrain(configuration(kind, model={name: value}))
+    assert retrain(configuration(kind, model={name: MODELS[kind][name]}))["status"] == "published"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_new_files_without_words_make_no_version(kind):
+    retrain(configuration(kind))
+    write_day(3, [])
+    write_day(4, ["", "?"])
+    before = contents("models/versions")
+    facts = retrain(configuration(kind))
+    assert (facts["status"], facts["version"], facts["files_to_read"]) == ("unchanged", 1, 2)
+    assert facts["reason"] == "the new files have no words to train on"
+    assert contents("models/versions") == before
+    write_day(5, [BREAD] * 8)
+    facts = retrain(configuration(kind))
+    assert (facts["status"], facts["version"], facts["files_to_read"]) == ("published", 2, 3)
+    assert retrain(configuration(kind))["files_to_read"] == 0
+
+
 @pytest.mark.filterwarnings("ignore:no documents are held out")
 def test_a_model_of_data_without_a_source_is_trained_from_scratch_when_the_data_changes():
     Path("edges.tsv").write_text("".join(f"a{i}\tb{i % 7}\n" for i in range(40)))

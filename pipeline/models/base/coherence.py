@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....io.errors import DataError
+from ....io.messages import listed, pluralize
 from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import coherence as kernels
 from ...engine.data import DataRef, reference
 from ...engine.executors import executor_for
+from .advice import TrainingWarning, warn_user
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,7 +35,8 @@ def topic_coherence(
 ) -> np.ndarray:
     """Measure how well the words of each topic belong together, as `TopicModel.coherence` does: (K,) float64.
 
-    A topic is a list of its words, heaviest first. Words that do not occur in the corpus are ignored.
+    A topic is a list of its words, heaviest first. Words that do not occur in the corpus are ignored. Warns of topics
+    with fewer than two words in the corpus, which are NaN.
     """
     if measure not in DEFAULT_WINDOWS:
         raise ValueError(f"measure is {measure!r}: choose one of {', '.join(DEFAULT_WINDOWS)}")
@@ -61,6 +64,15 @@ def topic_coherence(
         rows = np.array([row_of[word] for word in topic if word in row_of], np.int64)
         if len(rows) > 1:
             coherence[k] = score(rows, pairs, n_contexts)
+    n_undefined = int(np.isnan(coherence).sum())
+    if n_undefined:
+        missing = [word for word in words if word not in row_of]
+        warn_user(
+            f"{corpus.title}: {n_undefined:,} of {pluralize(len(topics), 'topic')} have fewer than two words here, so "
+            f"their coherence is NaN; {len(missing):,} of {pluralize(len(words), 'word')} are missing: "
+            f"{listed(missing)}",
+            TrainingWarning,
+        )
     return coherence
 
 

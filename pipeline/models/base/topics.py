@@ -142,7 +142,7 @@ class TopicModel(ABC):
         Returns
         -------
         numpy.ndarray
-            (K,) float64. NaN for a topic with fewer than two words in the corpus.
+            (K,) float64. NaN for a topic with fewer than two words in the corpus; a warning names missing words.
 
         Raises
         ------

@@ -92,7 +92,10 @@ def test_topics_of_a_model_cohere_more_than_mixed_ones_and_the_same_on_workers(t
 def test_words_that_do_not_occur_are_left_out(texts):
     corpus = corpus_from(texts)
     longer = [["unheard", *TOPICS[0]], ["w1", "unheard"]]
-    found = topic_coherence(corpus, longer, "npmi")
+    with pytest.warns(
+        UserWarning, match=r"1 of 2 topics have fewer than two words here, .* 1 of 5 words are missing: 'unheard'"
+    ):
+        found = topic_coherence(corpus, longer, "npmi")
     assert found[0] == topic_coherence(corpus, TOPICS[:1], "npmi")[0]
     assert np.isnan(found[1])
 

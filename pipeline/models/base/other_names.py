@@ -138,6 +138,15 @@ ATTRIBUTES = {
         "log_perplexity": _SCORE,
         "ll_per_word": _SCORE,
         "top_topics": "coherence measures each topic",
+        "get_topic_terms": _TOPICS,
+        "get_term_topics": "components_ has the weight of each word in each topic",
+        "id2word": "words_ has the words in the order of their ids",
+        "num_terms": "its name is n_features_in_",
+    },
+    "LDA": {
+        "alpha": "doc_topic_prior_ has the prior of each topic",
+        "eta": "topic_word_prior_ is the prior of the words",
+        "beta": "topic_word_prior_ is the prior of the words",
     },
     "NMF": {"log_perplexity": _SCORE_OF_NMF, "ll_per_word": _SCORE_OF_NMF},
     "Estimator": {
@@ -147,6 +156,8 @@ ATTRIBUTES = {
     "SkipGramEstimator": {
         "build_vocab": "fit counts the words, then trains",
         "most_similar": "wv.most_similar has gensim's arguments",
+        "predict_output_word": "wv.most_similar returns words that are used in the same places as a word",
+        "get_latest_training_loss": "history_ has the loss of every epoch",
         "score": "word vectors give documents no likelihood; see held_out_loss in history_",
     },
     "Word2Vec": {"evaluate": "wv.evaluate_word_pairs and wv.evaluate_word_analogies compare with human judgments"},
@@ -173,7 +184,8 @@ class ExplainsOtherNames:
 
         def __getattr__(self, name: str) -> Any:
             """Raise the AttributeError of a missing name, with what to use instead of a name of another library."""
-            hint = hint_about(name, type(self), ATTRIBUTES)
+            # gensim's models have their parameters as attributes, such as num_topics.
+            hint = hint_about(name, type(self), ATTRIBUTES) or hint_about(name, type(self), PARAMETERS)
             if hint:
                 raise AttributeError(f"{type(self).__name__} has no {name}: {hint}")
             # This raises the error again that led here: that of a missing name, or of a property.

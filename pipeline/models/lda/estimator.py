@@ -24,7 +24,7 @@ from . import interop
 from .algorithm import LdaAlgorithm
 from .continuation import PreviousTopics, merge_models
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
-from .priors import document_bins
+from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins
 from .samplers import SAMPLERS
 from .seeds import seed_counts
 from .word_topics import entries_by_block, top_words
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
 #: The ways in which `LDA.score` scores documents.
 METHODS = ("completion", "left-to-right")
-
-#: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
-FEW_TOPICS = 50
-#: The smallest number of documents from which priors are learned by default. A few do not tell topics from chance.
-ENOUGH_DOCUMENTS = 1000
-
-
-def default_alpha(n_topics: int) -> float:
-    """Return the default prior of each topic of a document: 0.1 for few topics."""
-    return min(0.1, 5 / n_topics)
 
 
 class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
@@ -113,6 +103,10 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     components_ : ndarray of shape (K, V)
         Number of tokens of each word in each topic plus beta, float32. The columns are those of the matrix that `fit`
         received, or of ``words_`` for a corpus or documents.
+    doc_topic_prior_ : ndarray of shape (K,)
+        Dirichlet prior alpha of each topic of a document, given or learned, float32. gensim calls it ``alpha``.
+    topic_word_prior_ : float
+        Dirichlet prior beta of the words of a topic, given or learned. gensim calls it ``eta``.
     topic_sizes_ : ndarray of shape (K,)
         Share of the tokens that each topic has, float64.
     topic_names_ : mapping of int to str
@@ -215,7 +209,6 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     # --- training ---
 
     def _planned_epochs(self) -> int:
-        """Return the number of epochs to train."""
         return self.max_iter
 
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
@@ -297,6 +290,16 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         for block in entries_by_block(model.blocks):
             components[block.topics, block.words] += block.counts
         return self._in_input_order(components, beta)
+
+    @property
+    def doc_topic_prior_(self) -> np.ndarray:
+        """Dirichlet prior alpha of each topic of a document: (K,) float32."""
+        return np.array(self._fitted().shared["alpha"])
+
+    @property
+    def topic_word_prior_(self) -> float:
+        """Dirichlet prior beta of the words of a topic."""
+        return float(self._fitted().shared["beta"])
 
     @property
     def topic_sizes_(self) -> np.ndarray:

@@ -8,8 +8,17 @@ from ....io.stores.store import Arrays
 from ....kernels.lda import priors as kernels
 from ....kernels.lda.counts import count_documents
 
+#: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
+FEW_TOPICS = 50
+#: The smallest number of documents from which priors are learned by default. A few do not tell topics from chance.
+ENOUGH_DOCUMENTS = 1000
 #: Number of bins of the histogram of the counts in B, enough for counts up to 2^40.
 _WORD_BINS = int(kernels.bins_of(np.array(1 << 40))) + 1
+
+
+def default_alpha(n_topics: int) -> float:
+    """Return the default prior of each topic of a document: 0.1 for few topics."""
+    return min(0.1, 5 / n_topics)
 
 
 def document_bins(chunks: list[ChunkInfo]) -> int:

@@ -80,3 +80,12 @@ def test_a_model_that_is_continued_keeps_the_priors_that_it_has_learned(many_doc
 def test_learning_out_of_range_is_refused(corpus, parameters, message):
     with pytest.raises(ValueError, match=message):
         LDA(5, **parameters).fit(corpus)
+
+
+def test_the_priors_of_a_model_are_attributes(many_documents):
+    model = LDA(5, max_iter=4, learn_priors="asymmetric", learn_every=2).fit(many_documents)
+    assert model.doc_topic_prior_.shape == (5,)
+    assert len(set(model.doc_topic_prior_)) == 5
+    np.testing.assert_array_equal(model.doc_topic_prior_, model.to_gensim().alpha)
+    given = LDA(2, doc_topic_prior=0.5, topic_word_prior=0.25, max_iter=1).fit(many_documents)
+    assert (given.doc_topic_prior_.tolist(), given.topic_word_prior_) == ([0.5, 0.5], 0.25)

@@ -91,14 +91,19 @@ class RunStore:
         place = self.meta["data"]
         url = place["url"]
         if not Store(url).exists():
-            title = place.get("title", url)
-            if title != url:
-                raise DataError(
-                    f"{self.url}: this run was trained on {title}, which are not kept: ingest them, and train on the "
-                    f"corpus"
-                )
+            self.check_stored()
             raise DataError(f"{self.url}: the data of this run, {url}, was moved or deleted: put it back")
         return DataRef(url, place["part"] or "train").open()
+
+    def check_stored(self) -> None:
+        """Raise DataError if the run trains on data in memory, which only a program in Python can pass again."""
+        place = self.meta["data"]
+        title = place.get("title", place["url"])
+        if title != place["url"]:
+            raise DataError(
+                f"{self.url}: this run was trained on data that is not stored ({title}): in Python, fit with the same "
+                f"parameters, the same data and run={self.url!r} continues the run, or returns its model"
+            )
 
     @property
     def head(self) -> RunHead:

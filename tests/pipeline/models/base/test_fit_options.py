@@ -143,8 +143,11 @@ def test_a_run_of_documents_in_memory_is_refused_by_what_it_was_trained_on(tmp_p
     assert model.model_.metadata["data"] == "documents in memory"
     with pytest.raises(DataError, match=r"\(lda on documents in memory\), .* in the data: .* delete that run"):
         topics().fit(BOATS_AND_BREAD[:5], run=run)
-    with pytest.raises(DataError, match="was trained on documents in memory, which are not kept: ingest them"):
+    message = r"data that is not stored \(documents in memory\): .* fit with .* the same data and run='.*run' continues"
+    with pytest.raises(DataError, match=message):
         LDA.from_run(run)
+    again = topics().fit(BOATS_AND_BREAD, run=run)
+    np.testing.assert_array_equal(again.components_, model.components_)
 
 
 # --- random indexing ---

@@ -57,7 +57,8 @@ def check_training(config: Config, makes_corpus: bool = False) -> None:
     ``makes_corpus`` says that the same command makes the corpus first.
     """
     estimator = new_estimator(config)
-    check_free(Store(config.run.url), *DATA_KINDS)
+    for url in (config.run.url, config.model_url):
+        check_free(Store(url), *DATA_KINDS)
     if not makes_corpus:
         estimator._check_data(config.corpus.url)
 
@@ -99,12 +100,7 @@ def check_data_exists(config: Config, run_url: str) -> None:
     """Raise DataError, with the way out, if the data of a run is not at its place any more."""
     if Store(config.corpus.url).exists():
         return
-    place = RunStore(run_url).meta["data"]
-    if place.get("title", place["url"]) != place["url"]:
-        raise DataError(
-            f"{run_url}: this run was trained on {place['title']}, which are not kept, so only the program that "
-            f"started it can continue it: call fit with the same documents and run={run_url!r}"
-        )
+    RunStore(run_url).check_stored()
     raise DataError(
         f"{run_url}: nothing is stored at {config.corpus.url}, from where this run read its data; if the data was "
         f"moved, name its new place with --set corpus.url=..."

@@ -11,7 +11,7 @@ from ....io.errors import DataError
 from ....io.messages import listed
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import JsonObject, Store, to_json
+from ....io.stores.store import DATA_KINDS, JsonObject, Store, check_free, to_json
 from ...engine.algorithm import Metrics
 from ...engine.data import TrainingData
 from ...engine.run import RunStore, config_section, versions
@@ -165,6 +165,11 @@ class Persistent(Parameterised, Transformer):
         url : str
             The folder or URL to write to. A model that is there is replaced; other files stay.
 
+        Raises
+        ------
+        DataError
+            If the folder holds a corpus, a matrix or a graph.
+
         Examples
         --------
         >>> from corpusmill import LDA
@@ -174,6 +179,7 @@ class Persistent(Parameterised, Transformer):
         """
         model = self._fitted()
         store = Store(url)
+        check_free(store, *DATA_KINDS)
         arrays = write_arrays(store, model)
         meta = {
             "kind": "model",

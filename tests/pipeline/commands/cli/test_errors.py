@@ -142,6 +142,7 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, ar
         (["train", "--set", "corpus.url=none"], "none: no corpus here"),
         (["train", "--set", "model.kind=node2vec", "--set", "corpus.url=none"], "none: no file matches"),
         (["train", "--set", "run.url=corpus"], "corpus: this folder already holds a corpus"),
+        (["train", "--set", "run.model=corpus"], "corpus: this folder already holds a corpus"),
         (["run", "--set", "source.path=none"], "none: no file matches"),
         (["run", "--set", "source.stop_words=null"], "corpus: already holds a corpus"),
         (["evaluate", "none", "corpus", "--config"], "none: no model here"),
@@ -190,7 +191,9 @@ def test_resume_of_a_run_of_documents_in_memory_names_the_way_out(tmp_path, call
     LDA(2, max_iter=1).fit(BOATS_AND_BREAD, run=str(tmp_path / "run"))
     code, _, err = call("resume", str(tmp_path / "run"))
     assert code == 4
-    assert "was trained on documents in memory, which are not kept" in error_line(err)
+    assert "was trained on data that is not stored (documents in memory): in Python, fit with the same" in error_line(
+        err
+    )
 
 
 def test_a_folder_is_no_configuration(project, call):

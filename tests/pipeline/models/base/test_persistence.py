@@ -16,6 +16,11 @@ def corpus(tmp_path_factory):
     return ingest([text.split() for text in BOATS_AND_BREAD], str(tmp_path_factory.mktemp("persistence") / "corpus"))
 
 
+def test_a_model_is_not_saved_into_a_corpus(corpus):
+    with pytest.raises(DataError, match="this folder already holds a corpus; choose another folder"):
+        LDA(2, max_iter=1).fit(corpus).save(corpus.url)
+
+
 @pytest.mark.parametrize("estimator", [LDA, NMF])
 @pytest.mark.parametrize("block", [1, 3])
 def test_a_run_without_one_of_its_blocks_is_refused(estimator, block, corpus, tmp_path):

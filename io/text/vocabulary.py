@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError
+from ..messages import listed
 from .stop_words import ENGLISH
 
 #: Ids are 32 bits wide.
@@ -153,6 +154,19 @@ def stop_list(stop_words: str | tuple[str, ...] | None) -> list[str]:
             raise ValueError(f"stop_words is {stop_words!r}, but must be 'english', a list of words, or None")
         return sorted(ENGLISH)
     return list(stop_words)
+
+
+def describe_other_cases(stop_words: str | tuple[str, ...] | None, vocabulary: pa.Table) -> str:
+    """Say which words of a vocabulary differ from a stop word in their case only; an empty string if there is none."""
+    given = set(stop_list(stop_words))
+    others = sorted({other for word in given for other in (word.lower(), word.upper(), word.capitalize())} - given)
+    left = [other for other, word_id in zip(others, find_word_ids(others, vocabulary), strict=True) if word_id >= 0]
+    if not left:
+        return ""
+    return (
+        f"words that differ from stop_words in their case only are kept: {listed(left)}; write stop words in the case "
+        f"of the corpus"
+    )
 
 
 def rank(counts: pa.Table, max_features: int | None = None) -> pa.Table:

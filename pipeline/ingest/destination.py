@@ -40,8 +40,13 @@ def has_corpus(job: IngestJob, reader: Reader, identity: Identity) -> bool:
     if not job.store.exists("corpus.json"):
         return False
     found: Identity | None = Corpus(job.corpus).meta["about"].get("identity")
-    # Data in memory is not compared, so a corpus of such data is never taken for the same.
+    # All data in memory has the same identity, so a corpus of such data is never taken for the same.
     is_same = found == identity and reader.is_repeatable
+    if not reader.is_repeatable and not job.options.overwrite:
+        raise DataError(
+            f"{job.corpus}: already holds a corpus, and ingest does not compare it with data in memory; open it with "
+            f"Corpus({job.corpus!r}), replace it with overwrite=True, or choose another folder"
+        )
     if not is_same and not job.options.overwrite:
         raise DataError(
             f"{job.corpus}: already holds a corpus {describe_difference(found, identity)}; choose another folder "

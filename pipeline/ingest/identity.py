@@ -90,7 +90,4 @@ def describe_difference(found: Identity | None, wanted: Identity) -> str:
     changed = [name for name in names if found["options"].get(name) != wanted["options"].get(name)]
     if changed:
         return f"from this source with other options ({', '.join(changed)})"
-    if found == wanted:
-        # Two lists in memory have the same identity, whatever they contain.
-        return "from data in memory"
     return "from this source with another vocabulary"

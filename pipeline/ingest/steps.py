@@ -96,6 +96,8 @@ class Ingest:
         written = self._write_chunks(len(counted), chunk_tokens, kinds)
         about = _about(self.job, counted, encoded, chunk_tokens)
         notices = [describe_odd_values(name, fits) for name, fits in kept.items()]
+        if self.given is None:
+            notices.append(voc.describe_other_cases(self.job.options.stop_words, vocabulary))
         if any(notices):
             about["warnings"] = [notice for notice in notices if notice]
         self._finish(vocabulary, written, kinds, about)

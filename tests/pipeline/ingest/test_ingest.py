@@ -4,6 +4,7 @@ import gc
 import itertools
 import json
 import re
+import warnings
 from pathlib import Path
 
 import anndata
@@ -64,6 +65,22 @@ OPTIONS = [
     {"stop_words": "english", "max_features": 100},
     {"stop_words": ["the", "of"], "lowercase": False, "token_pattern": "[a-zA-Z]+"},
 ]
+
+
+def test_stop_words_in_another_case_than_the_text_are_named(tmp_path):
+    def notices(texts, **options):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ingest(texts, str(tmp_path / "corpus"), overwrite=True, **options)
+        return [str(warning.message) for warning in caught]
+
+    texts = ["The sea", "the ship of ours"]
+    (notice,) = notices(texts, stop_words=["The", "OF", "harbour"])
+    assert "differ from stop_words in their case only are kept: 'of', 'the'; write stop words in the case" in notice
+    (notice,) = notices(texts, stop_words=["the"], lowercase=False)
+    assert "are kept: 'The'" in notice
+    assert notices(texts, stop_words=["The", "the"]) == []
+    assert notices(texts, stop_words="english") == []
 
 
 def test_stop_words_may_be_a_set(tmp_path):

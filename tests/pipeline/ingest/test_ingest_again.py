@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import fsspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.readers import open as formats
@@ -39,6 +40,19 @@ def alone(tmp_path_factory):
 @pytest.fixture
 def cluster(cluster_of):
     return cluster_of(2)
+
+
+def test_data_in_memory_that_is_ingested_again_has_three_ways_out(tmp_path):
+    url = str(tmp_path / "corpus")
+    texts = pa.table({"text": ["one fish", "two fish"]})
+    ingest(texts, url)
+    message = (
+        r"does not compare it with data in memory; open it with Corpus\('.*corpus'\), replace it with overwrite=True"
+    )
+    for again in (texts, ["red fish"]):
+        with pytest.raises(DataError, match=message):
+            ingest(again, url)
+    assert words_of(ingest(["red fish"], url, overwrite=True)) == [["red", "fish"]]
 
 
 # --- workers ---
@@ -155,7 +169,7 @@ def test_another_corpus_is_refused_or_overwritten(tmp_path):
         ingest(pattern, url, chunk_tokens=1_000, min_df=3)
     with pytest.raises(DataError, match=r"another source.*--overwrite"):
         ingest(str(tmp_path / "source" / "1.txt"), url, chunk_tokens=1_000)
-    with pytest.raises(DataError, match=r"another source.*--overwrite"):
+    with pytest.raises(DataError, match=r"data in memory; .* overwrite=True"):
         ingest([["in"], ["memory"]], url)
     replaced = ingest(pattern, url, min_df=3, overwrite=True)
     assert corpus_files(replaced) == corpus_files(ingest(pattern, str(tmp_path / "fresh"), min_df=3))

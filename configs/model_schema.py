@@ -165,7 +165,7 @@ class SkipGramConfig(Section):
     vector_size: PositiveInt = Field(100, description="Number of dimensions of a vector")
     window: PositiveInt = Field(5, le=255, description="Number of words on each side that count as neighbours")
     min_count: PositiveInt = Field(5, description="Ignore words with fewer occurrences")
-    negative: PositiveInt = Field(5, description="Number of negative samples per true neighbour")
+    negative: PositiveInt = Field(5, le=1000, description="Number of negative samples per true neighbour")
     ns_exponent: float = Field(0.75, description="Negative samples are drawn in proportion to frequency ** ns_exponent")
     sample: float = Field(
         1e-3, ge=0, lt=1, description="Words with a higher relative frequency are downsampled at random. 0 keeps all"
@@ -184,9 +184,9 @@ class SkipGramConfig(Section):
     )
     ignore_sentence_ends: bool = Field(False, description="Let a window extend from one document into the next")
     threads: PositiveInt = Field(
-        1, description="Number of threads per task, for method strata. It does not change the result"
+        1, le=1024, description="Number of threads per task, for method strata. It does not change the result"
     )
-    n_blocks: PositiveInt | None = Field(
+    n_blocks: Annotated[int, Field(ge=1, le=65536)] | None = Field(
         None,
         description="Number of blocks of words for method strata, a power of two: at most this number of tasks run at "
         "the same time. By default 8, fewer for small corpora, and 16 for very large ones",
@@ -216,7 +216,9 @@ class Node2VecConfig(SkipGramConfig):
 
     kind: Literal["node2vec"] = "node2vec"
     vector_size: PositiveInt = Field(128, description="Number of dimensions of a vector")
-    window: PositiveInt = Field(10, description="Number of nodes on each side of a walk that count as neighbours")
+    window: PositiveInt = Field(
+        10, le=255, description="Number of nodes on each side of a walk that count as neighbours"
+    )
     min_count: PositiveInt = Field(1, description="Ignore nodes that the walks visit less often")
     sample: float = Field(
         0.0, ge=0, lt=1, description="Nodes with a higher relative frequency are downsampled at random. 0 keeps all"

@@ -77,11 +77,11 @@ class Node2Vec(SkipGramEstimator):
     vector_size : int, default=128
         Number of dimensions of a vector. 100 in Word2Vec.
     window : int, default=10
-        Number of nodes on each side of a node in a walk that count as its neighbours. 5 in Word2Vec.
+        Number of nodes on each side of a node in a walk that count as its neighbours, 1 to 255. 5 in Word2Vec.
     min_count : int, default=1
         Ignore nodes that the walks visit less often. 5 in Word2Vec.
     negative : int, default=5
-        Number of negative samples per pair of neighbours.
+        Number of negative samples per pair of neighbours, 1 to 1,000.
     ns_exponent : float, default=0.75
         Negative samples are drawn in proportion to ``visits ** ns_exponent``.
     sample : float, default=0.0

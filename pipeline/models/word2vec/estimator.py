@@ -17,13 +17,13 @@ class Word2Vec(SkipGramEstimator):
     vector_size : int, default=100
         Number of dimensions of a vector.
     window : int, default=5
-        Number of words on each side of a word that count as its neighbours. For all methods but "full" it is the
-        maximum, and each word draws its own number from 1 to ``window``. For "full" every word has
+        Number of words on each side of a word that count as its neighbours, 1 to 255. For all methods but "full" it is
+        the maximum, and each word draws its own number from 1 to ``window``. For "full" every word has
         ``(window + 1) // 2``, which is the mean of these draws if ``window`` is odd.
     min_count : int, default=5
         Ignore words with fewer occurrences.
     negative : int, default=5
-        Number of negative samples per pair of neighbours.
+        Number of negative samples per pair of neighbours, 1 to 1,000.
     ns_exponent : float, default=0.75
         Negative samples are drawn in proportion to ``frequency ** ns_exponent``.
     sample : float, default=0.001

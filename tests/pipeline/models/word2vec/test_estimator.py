@@ -308,6 +308,9 @@ def test_a_saved_model_is_the_same_and_applies_to_documents(corpus, tmp_path):
     ("parameters", "message"),
     [
         ({"window": 0}, "window is 0"),
+        ({"negative": 1 << 62}, "negative is .*: choose an integer from 1 to 1000"),
+        ({"threads": 1 << 31}, "threads is .*: choose an integer from 1 to 1024"),
+        ({"n_blocks": 1 << 62}, "n_blocks is .*: choose an integer from 1 to 65536 or None"),
         ({"vector_size": 0}, "vector_size is 0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"method": "cbow"}, "choose one of strata, par, full, sgns"),

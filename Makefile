@@ -25,15 +25,19 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo docs audit test lint mypy imports format coverage simulate fuzz stateful bench-quick papers gpu
+.PHONY: demo docs audit test kernels lint mypy imports format coverage simulate fuzz stateful bench-quick papers gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
 
 # Three processes, because some tests wait. The tests of a file run in one process and share its fixtures. The files run in
 # the order of tests/conftest.py: longest first.
-test: lint
+test: lint kernels
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+# Otherwise, each process of the tests would compile the kernels of all models that it finds missing.
+kernels: $(VENV)/.installed-test
+	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import compilation; list(compilation.compile_kernels())'
 
 lint: $(VENV)/.installed-test mypy imports
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from functools import cache
 
 import pytest
 from corpusmill.kernels.cuda.launch import Launch
@@ -41,13 +42,19 @@ REGISTERS = {
 }
 
 
+@cache
+def compiled(model):
+    """Return the first launch of each of a model's kernels, with its text for each capability."""
+    return [(launch, ptx.ptx_of(launch, *CAPABILITIES)) for launch in kernels(model)]
+
+
 @pytest.mark.parametrize("model", LAUNCHES)
 def test_kernels_compile_for_all_devices_and_use_their_memory_as_meant(model):
-    launches = kernels(model)
+    launches = compiled(model)
     assert len(launches) == EXPECTED[model]
-    for launch in launches:
+    for launch, texts in launches:
         name = ptx.full_name(launch)
-        for capability, text in ptx.ptx_of(launch, *CAPABILITIES).items():
+        for capability, text in texts.items():
             assert f".target sm_{capability[0]}{capability[1]}" in text
             assert ".entry" in text
             spaces = ptx.memory_spaces(text)
@@ -62,8 +69,7 @@ def test_kernels_compile_for_all_devices_and_use_their_memory_as_meant(model):
 
 @pytest.mark.parametrize("kernel", ["train_sub_cells", "train_full", "train_par"])
 def test_rows_of_word_vectors_are_read_by_vectors(kernel):
-    (launch,) = [one for one in kernels("word2vec") if one.function.__name__ == kernel]
-    (text,) = ptx.ptx_of(launch, (9, 0)).values()
+    (text,) = [texts[9, 0] for launch, texts in compiled("word2vec") if launch.function.__name__ == kernel]
     # Of float32, nothing else than rows is in device memory.
     assert "ld.global.v4.f32" in text
     assert "ld.shared.v4.f32" in text
@@ -75,8 +81,8 @@ def test_rows_of_word_vectors_are_read_by_vectors(kernel):
 
 
 def test_seeds_are_read_by_vectors():
-    (launch,) = [one for one in kernels("random indexing") if one.function.__name__ == "_accumulate"][:1]
-    (text,) = ptx.ptx_of(launch, (9, 0)).values()
+    found = compiled("random indexing")
+    text = next(texts[9, 0] for launch, texts in found if launch.function.__name__ == "_accumulate")
     assert "ld.global.v4.u32" in text
 
 

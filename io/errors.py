@@ -9,5 +9,9 @@ class StoreFailed(DataError):
     """A store does not answer as it should. Nothing is wrong with the data, and the same call may succeed later."""
 
 
+class AccessDenied(DataError):
+    """A store refuses a request, because credentials are missing, wrong or insufficient."""
+
+
 class Locked(Exception):
     """Another process is writing to the same corpus, run or model."""

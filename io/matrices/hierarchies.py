@@ -10,6 +10,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError
 from ..extras import needing
+from ..stores.object_errors import explained_errors
 from ..stores.store import filesystem_of
 
 #: A group of h5py or Zarr.
@@ -35,7 +36,11 @@ def open_hdf5(url: str) -> Iterator[Group]:
                 yield root
             return
         # HDF5 has its own access to local files. For remote ones, it reads from a stream of Python.
-        with filesystem.open(path, "rb") as stream, _opened(h5py, stream, url) as root:
+        with (
+            explained_errors(filesystem, url),
+            filesystem.open(path, "rb") as stream,
+            _opened(h5py, stream, url) as root,
+        ):
             yield root
     except HDF5_ERRORS as error:
         if not isinstance(error, DataError) and HDF5_SENTENCE.search(str(error)):
@@ -58,7 +63,8 @@ def open_zarr(url: str) -> Iterator[Group]:
     filesystem, path = filesystem_of(url)
     location = path if isinstance(filesystem, LocalFileSystem) else url
     try:
-        yield zarr.open_group(location, mode="r")
+        with explained_errors(filesystem, url):
+            yield zarr.open_group(location, mode="r")
     except FileNotFoundError:
         raise DataError(f"{url}: no Zarr store") from None
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError
+from ..stores.object_errors import comes_from_store, explained_errors
 from ..stores.store import filesystem_of
 from .batches import BATCH_BYTES
 from .stored_url import stored_url
@@ -136,9 +137,10 @@ def find_folders(source: Paths) -> list[SourceFile]:
     for url in path_list(source):
         filesystem, path = filesystem_of(url)
         found = [path]
-        if _is_pattern(path):
-            found = sorted(match for match in filesystem.glob(path) if _is_meant(match, path))
-        folders += [(filesystem, folder.rstrip("/")) for folder in found if filesystem.isdir(folder)]
+        with explained_errors(filesystem, url):
+            if _is_pattern(path):
+                found = sorted(match for match in filesystem.glob(path) if _is_meant(match, path))
+            folders += [(filesystem, folder.rstrip("/")) for folder in found if filesystem.isdir(folder)]
     if not folders:
         raise DataError(f"{source}: no such folder; check the path or the pattern")
     common = os.path.commonpath([str(PurePosixPath(folder).parent) for _, folder in folders])
@@ -146,7 +148,8 @@ def find_folders(source: Paths) -> list[SourceFile]:
 
 
 def _describe_folder(filesystem: fsspec.AbstractFileSystem, path: str, common: str) -> SourceFile:
-    below = filesystem.find(path, detail=True)
+    with explained_errors(filesystem, filesystem.unstrip_protocol(path)):
+        below = filesystem.find(path, detail=True)
     files = [_describe(_Found(filesystem, name, below[name]), path) for name in sorted(below)]
     content = json.dumps([[file.name, file.size, file.modified] for file in files])
     is_local = isinstance(filesystem, LocalFileSystem)
@@ -161,26 +164,31 @@ def is_folder(source: Paths) -> bool:
     if not isinstance(source, str | os.PathLike):
         return False
     filesystem, path = filesystem_of(os.fspath(source))
-    return not _is_pattern(path) and filesystem.isdir(path)
+    with explained_errors(filesystem, os.fspath(source)):
+        return not _is_pattern(path) and filesystem.isdir(path)
 
 
 def _matches(source: str) -> list[_Found]:
     filesystem, path = filesystem_of(source)
+    with explained_errors(filesystem, source):
+        infos = _infos(filesystem, path)
+    return [_Found(filesystem, file, infos[file]) for file in sorted(infos)]
+
+
+def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[str, Any]]:
+    """Return the files of a path, folder or pattern, with what the filesystem knows about each."""
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
         listing = filesystem.glob(path, detail=True)
         found = _followed(filesystem, {match: listing[match] for match in listing if _is_meant(match, path)})
-        infos = {match: info for match, info in found.items() if info["type"] == "file"}
-    elif filesystem.isdir(path):
+        return {match: info for match, info in found.items() if info["type"] == "file"}
+    if filesystem.isdir(path):
         below = filesystem.find(path, detail=True)
         shown = {file: info for file, info in below.items() if not _is_hidden(os.path.relpath(file, path))}
         infos = _followed(filesystem, shown)
         _check_no_folders(infos)
-    elif filesystem.exists(path):
-        infos = {path: filesystem.info(path)}
-    else:
-        infos = {}
-    return [_Found(filesystem, file, infos[file]) for file in sorted(infos)]
+        return infos
+    return {path: filesystem.info(path)} if filesystem.exists(path) else {}
 
 
 def _followed(
@@ -256,8 +264,9 @@ def open_file(file: SourceFile, unpack: bool = True) -> Iterator[IO[bytes]]:
     compression = file.compression if unpack else None
     # fsspec's stream for zstd reads the first frame only, takes a cut-off file as complete, and has no readline.
     is_zstd = compression == "zstd"
+    opened = fsspec.open(file.url, "rb", compression=None if is_zstd else compression)
     try:
-        with fsspec.open(file.url, "rb", compression=None if is_zstd else compression) as stream:
+        with explained_errors(opened.fs, file.url), opened as stream:
             if is_zstd:
                 yield io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
             else:
@@ -276,7 +285,7 @@ def _guarded(file: SourceFile, line: int, read: Callable[..., bytes], *arguments
     try:
         return read(*arguments)
     except Exception as error:  # each library for decompression has errors of its own
-        if file.compression is None:
+        if file.compression is None or comes_from_store(error):
             raise
         raise DataError(
             f"{file.url}, after line {line - 1}: the {file.compression} data is cut off or damaged ({error}); "

@@ -28,7 +28,8 @@ def read_with_tag(store: Store, name: str) -> tuple[bytes | None, str]:
     client, key = _object(store, name)
     try:
         if client is None:
-            content = store.fs.cat_file(store.where(name))
+            with store.explained_errors(name):
+                content = store.fs.cat_file(store.where(name))
             return content, hashlib.sha256(content).hexdigest()
         with store.explained_errors(name):
             found = client.get(key)
@@ -127,7 +128,8 @@ def _object(store: Store, name: str) -> tuple[Any, str]:
     clients = vars(store.fs).setdefault(_CLIENTS, {})
     if bucket not in clients:
         try:
-            clients[bucket] = makers[0](store.fs, bucket)
+            with store.explained_errors(name):
+                clients[bucket] = makers[0](store.fs, bucket)
         except ImportError as error:
             raise DataError(
                 f"{store.url}: writing here needs obstore ({error}); install it with pip install obstore, or with one "

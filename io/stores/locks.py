@@ -16,7 +16,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 
 import filelock
@@ -89,7 +88,7 @@ def is_locked(store: Store, name: str) -> bool:
     content, _ = read_with_tag(store, name)
     if content is None or content == _RELEASED:
         return False
-    return time.time() - _modified(store, name).timestamp() < EXPIRY_SECONDS
+    return time.time() - store.modified(name).timestamp() < EXPIRY_SECONDS
 
 
 def _is_locked_locally(path: str) -> bool:
@@ -103,12 +102,6 @@ def _is_locked_locally(path: str) -> bool:
         return False
     lock.release()
     return False
-
-
-def _modified(store: Store, name: str) -> datetime:
-    """Return when a file was written, by the store's clock; raise FileNotFoundError if it does not exist."""
-    store.fs.invalidate_cache(store.where(name))
-    return store.fs.modified(store.where(name))
 
 
 class ObjectLock:
@@ -201,7 +194,7 @@ class ObjectLock:
         probe = f"{self.name}-probe-{uuid.uuid4().hex}"
         self.store.write_bytes(probe, b"now")
         try:
-            return (_modified(self.store, probe) - _modified(self.store, self.name)).total_seconds()
+            return (self.store.modified(probe) - self.store.modified(self.name)).total_seconds()
         except FileNotFoundError:
             # The owner released the lock in the meantime.
             return self.expiry

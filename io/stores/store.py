@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from ..errors import DataError, StoreFailed
+from ..errors import DataError
 from ..extras import needing_filesystem
 from .group_files import StoredGroup
 from .local_files import (
@@ -30,6 +31,7 @@ from .local_files import (
     temporary_path,
     temporary_pattern,
 )
+from .object_errors import explained_errors
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
@@ -49,19 +51,6 @@ _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
 #: The numbers in the name of a chunk, a block or a step.
 _DIGITS = re.compile(r"\d+")
-
-#: Errors that `Store` or its callers turn into messages of their own, which say more than a general one.
-_PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
-#: Names of the errors for missing, wrong or insufficient credentials: of Python, obstore and botocore.
-_DENIED = {"PermissionError", "PermissionDeniedError", "UnauthenticatedError", "NoCredentialsError"}
-#: Most characters of the error of an object store that are shown.
-_SHOWN_CHARACTERS = 300
-
-
-def _shown(error: Exception) -> str:
-    """Return the text of an error without obstore's description of its own objects, which takes pages."""
-    text = str(error).partition("Debug source")[0].strip()
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def to_json(value: Any) -> Any:
@@ -138,26 +127,9 @@ class Store:
             raise DataError(f"{self.url}: the name {name!r} lies outside the store")
         return f"{self.path.rstrip('/')}/{name}" if name else self.path
 
-    @contextlib.contextmanager
-    def explained_errors(self, name: str) -> Iterator[None]:
-        """Turn the errors of an object store into DataError. Its library has retried before it raises them."""
-        try:
-            yield
-        except _PASS_THROUGH_ERRORS:
-            raise
-        except Exception as error:
-            if self.is_local:
-                raise
-            where = f"{self.url.rstrip('/')}/{name}"
-            cause = _shown(error)
-            if type(error).__name__ in _DENIED:
-                raise DataError(
-                    f"{where}: access denied ({cause}); check the credentials and their permissions"
-                ) from error
-            raise StoreFailed(
-                f"{where}: the store failed repeatedly ({type(error).__name__}: {cause}); committed results are "
-                f"safe, and the same command continues from them; if it fails again, check the address and the network"
-            ) from error
+    def explained_errors(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context that turns the errors of an object store into DataError."""
+        return explained_errors(self.fs, f"{self.url.rstrip('/')}/{name}")
 
     @contextlib.contextmanager
     def _explained_write_errors(self, name: str) -> Iterator[None]:
@@ -166,7 +138,10 @@ class Store:
             with self.explained_errors(name):
                 yield
         except FileNotFoundError as error:
-            raise DataError(f"{self.url}: cannot be written, because its bucket does not exist ({error})") from None
+            raise DataError(
+                f"{self.url}: cannot be written, because its bucket does not exist ({error}): create it, or correct "
+                f"the URL"
+            ) from None
 
     def count(self, kind: str, number: int = 1) -> None:
         """Count requests to an object store. Long listings, large files and retries take more requests than this."""
@@ -185,10 +160,11 @@ class Store:
         """List the files and folders directly below ``name``, sorted, without temporary ones."""
         where = self.where(name)
         self.count("list", 2)
-        if not self.fs.exists(where):
-            return []
-        self.fs.invalidate_cache(where)
-        found = [os.path.basename(path.rstrip("/")) for path in self.fs.ls(where, detail=False)]
+        with self.explained_errors(name):
+            if not self.fs.exists(where):
+                return []
+            self.fs.invalidate_cache(where)
+            found = [os.path.basename(path.rstrip("/")) for path in self.fs.ls(where, detail=False)]
         return sorted(n for n in found if not n.startswith(".tmp-"))
 
     def numbers(self, name: str) -> list[int]:
@@ -200,7 +176,17 @@ class Store:
 
     def size(self, name: str = "") -> int:
         """Return the number of bytes stored below ``name``."""
-        return int(self.fs.du(self.where(name))) if self.exists(name) else 0
+        if not self.exists(name):
+            return 0
+        with self.explained_errors(name):
+            return int(self.fs.du(self.where(name)))
+
+    def modified(self, name: str) -> datetime:
+        """Return when a file was written, by the store's clock; raise FileNotFoundError if it does not exist."""
+        where = self.where(name)
+        with self.explained_errors(name):
+            self.fs.invalidate_cache(where)
+            return self.fs.modified(where)
 
     # --- files ---
 
@@ -261,6 +247,14 @@ class Store:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
         except DAMAGED as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
+
+    @contextlib.contextmanager
+    def open_for_writing(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a file that is written part by part, and not in one step. It is not flushed."""
+        if self.is_local:
+            make_folder(Path(self.where(name)).parent)
+        with self._explained_write_errors(name), self.fs.open(self.where(name), "wb") as file:
+            yield file
 
     def write_parquet(self, name: str, table: pa.Table) -> None:
         """Write or replace a Parquet file in one step."""

@@ -259,10 +259,9 @@ def _write_documents(job: IngestJob, part: str, n_chunks: int, kinds: Sequence[s
     own = [("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())]
     schema = pa.schema([*own, *kept])
     store = job.content
-    store.fs.makedirs(store.path, exist_ok=True)
     with (
         naming_full_disk(Path(store.path)),
-        store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file,
+        store.open_for_writing(f"documents-{part}.parquet") as file,
         pq.ParquetWriter(file, schema) as writer,
     ):
         for chunk in range(n_chunks):

@@ -244,7 +244,6 @@ class Versions:
 
     def _row(self, number: int, head: VersionsHead) -> VersionRow:
         found = self.read(number)
-        where = self.store.where(f"versions/{head.folders[number]}/version.json")
         return {
             "version": found["version"],
             "previous": found["previous"],
@@ -256,7 +255,7 @@ class Versions:
             "changed": len(found["changed"]),
             "removed": len(found["removed"]),
             "state": _state(number, head, found),
-            "made": self.store.fs.modified(where).isoformat(timespec="seconds"),
+            "made": self.store.modified(f"versions/{head.folders[number]}/version.json").isoformat(timespec="seconds"),
         }
 
     # --- writing, by the owner ---

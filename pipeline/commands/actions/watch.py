@@ -169,6 +169,6 @@ def _shard_states(run: RunStore, meta: JsonObject) -> list[str]:
 def _last_change(run: RunStore) -> float:
     """Return when the last epoch was committed, in seconds since 1970; 0.0 if none was."""
     try:
-        return run.store.fs.modified(run.store.where("HEAD")).timestamp()
+        return run.store.modified("HEAD").timestamp()
     except FileNotFoundError:
         return 0.0

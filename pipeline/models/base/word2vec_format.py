@@ -1,5 +1,6 @@
 """Reading and writing word2vec's text and binary formats, which gensim and fastText use too, and GloVe's."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import IO
 
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from ....io.errors import DataError
 from ....io.messages import shortened
+from ....io.stores.object_errors import explained_errors
 from ....io.stores.store import filesystem_of
 from .vector_files import VectorTable, write_file
 
@@ -93,6 +95,8 @@ def read_word2vec(
         words = [word.decode(encoding, unicode_errors) for word in encoded]
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
+    except DataError:
+        raise
     except (ValueError, EOFError, OSError, MemoryError) as error:
         raise DataError(
             f"{path}: not a complete file of word vectors in word2vec's {name} format ({shortened(error)}); check the "
@@ -179,11 +183,19 @@ def _read_counts(path: str, words: list[str]) -> np.ndarray:
         return np.array([count_of[word] for word in words], np.int64)
     except KeyError as error:
         raise DataError(f"{path}: has no count for the word {error}") from None
+    except DataError:
+        raise
     except (ValueError, EOFError, OSError) as error:
         raise DataError(f"{path}: not a file of lines 'word count' ({error})") from None
 
 
-def _opened(path: str) -> fsspec.core.OpenFile:
-    """Return a context manager that opens a file as a stream, decompressed by the ending of its name."""
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """Open a file as a stream, decompressed by the ending of its name."""
     filesystem, where = filesystem_of(str(path))
-    return fsspec.core.OpenFile(filesystem, where, "rb", fsspec.core.get_compression(where, "infer"))
+    compression = fsspec.core.get_compression(where, "infer")
+    with (
+        explained_errors(filesystem, str(path)),
+        fsspec.core.OpenFile(filesystem, where, "rb", compression) as stream,
+    ):
+        yield stream

@@ -8,6 +8,7 @@ import fsspec
 import numpy as np
 
 from ....io.errors import DataError
+from ....io.stores.object_errors import explained_errors
 from .similarity import row_lengths
 from .vector_search import COSMUL_EPSILON, VectorSearch
 
@@ -232,8 +233,9 @@ def _sections(path: str, case_insensitive: bool) -> list[tuple[str, list[Questio
 
 def _lines(path: str, encoding: str) -> Iterator[str]:
     """Yield the lines of a file but empty ones and comments, which begin with #."""
+    opened = fsspec.open(str(path), "rt", encoding=encoding)
     try:
-        with fsspec.open(str(path), "rt", encoding=encoding) as file:
+        with explained_errors(opened.fs, str(path)), opened as file:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None

@@ -290,7 +290,7 @@ def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: l
     """Write the key of each walk, "node:round"."""
     schema = pa.schema([("key", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())])
     with (
-        store.fs.open(store.where("documents-train.parquet"), "wb") as file,
+        store.open_for_writing("documents-train.parquet") as file,
         pq.ParquetWriter(file, schema) as writer,
     ):
         for chunk, walks in enumerate(ranges):
@@ -302,5 +302,4 @@ def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: l
             columns = [pa.chunked_array(keys), np.full(n_walks, chunk, np.int32), rows]
             writer.write_table(pa.table(columns, schema=schema))
     # Walks have no held-out part, but every corpus has this file.
-    with store.fs.open(store.where("documents-held_out.parquet"), "wb") as file:
-        pq.write_table(schema.empty_table(), file)
+    store.write_parquet("documents-held_out.parquet", schema.empty_table())

@@ -6,12 +6,18 @@ import uuid
 import numpy as np
 import pytest
 from corpusmill import LDA, Corpus
-from corpusmill.io.errors import DataError
-from corpusmill.io.stores.conditional import write_if_unchanged
+from corpusmill.io.errors import AccessDenied, DataError, StoreFailed
+from corpusmill.io.readers.batches import ReadOptions
+from corpusmill.io.readers.open import open_source
+from corpusmill.io.readers.source import Partition, SourceFile, line_blocks
+from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.models.base.word2vec_format import read_word2vec
+from corpusmill.pipeline.models.base.word_evaluation import _lines
+from corpusmill.pipeline.models.versions import Versions
 from helpers.s3_proxy import ALWAYS, Proxy
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10
@@ -143,3 +149,71 @@ def test_occasional_failures_of_the_store_do_not_change_a_run(failing, corpus):
     trained = fitted(corpus, run=f"{store.url}/run")
     np.testing.assert_array_equal(trained.components_, fitted(corpus).components_)
     assert proxy.seen >= 4
+
+
+# --- errors of any access name the place and the way out ---
+
+
+@pytest.fixture
+def unreachable(monkeypatch):
+    """Return the URL of a bucket whose endpoint does not answer."""
+    yield from _elsewhere(monkeypatch, AWS_ENDPOINT_URL="http://127.0.0.1:1")
+
+
+@pytest.fixture
+def without_credentials(bucket, monkeypatch):
+    """Return the URL of a bucket, in a process that has no credentials."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    yield from _elsewhere(monkeypatch, AWS_EC2_METADATA_DISABLED="true", AWS_SHARED_CREDENTIALS_FILE="/nowhere")
+
+
+def _elsewhere(monkeypatch, **environment):
+    s3fs = pytest.importorskip("s3fs")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield "s3://bucket"
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+ACCESSES = {
+    "names": lambda url: Store(url).names("folder"),
+    "size": lambda url: Store(url).size("folder"),
+    "modified": lambda url: Store(url).modified("folder"),
+    "conditional read": lambda url: read_with_tag(Store(url), "folder"),
+    "written in parts": lambda url: _write_in_parts(url),
+    "versions": lambda url: Versions(f"{url}/folder").rows(),
+    "a file": lambda url: open_source(f"{url}/folder", ReadOptions()),
+    "a pattern": lambda url: open_source(f"{url}/folder/*.jsonl", ReadOptions()),
+    "a Zarr store": lambda url: open_source(f"{url}/folder.zarr", ReadOptions()),
+    "an open file": lambda url: list(line_blocks(SourceFile(f"{url}/folder.gz", "folder.gz", 9, ""), Partition(None))),
+    "word vectors": lambda url: read_word2vec(f"{url}/folder.txt"),
+    "pairs of words": lambda url: list(_lines(f"{url}/folder", "utf-8")),
+}
+
+
+def _write_in_parts(url):
+    with Store(url).open_for_writing("folder") as file:
+        file.write(b"part")
+
+
+# The library repeats each request for some seconds.
+@pytest.mark.parametrize("access", ["names", "a file"])
+def test_a_store_without_answer_is_named(unreachable, access):
+    with pytest.raises(StoreFailed, match=r"^s3://bucket/folder.*failed repeatedly.*check the address and the network"):
+        ACCESSES[access](unreachable)
+
+
+@pytest.mark.parametrize("access", ACCESSES)
+def test_a_store_that_denies_access_is_named(without_credentials, access):
+    with pytest.raises(AccessDenied, match=r"^s3://bucket/folder.*access denied.*check the credentials"):
+        ACCESSES[access](without_credentials)
+
+
+def test_damaged_data_is_not_a_failure_of_the_store(bucket):
+    store = Store(f"{bucket}/damaged")
+    for name, content in {"a.bz2": b"BZh9 no data", "a.gz": b"no data"}.items():
+        store.write_bytes(name, content)
+        with pytest.raises(DataError, match="cut off or damaged"):
+            list(line_blocks(SourceFile(f"{store.url}/{name}", name, 9, ""), Partition(None)))

@@ -1,0 +1,90 @@
+"""Errors of object stores as one sentence: where it happened, why, and what to do. All access to URLs uses this."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from ..errors import AccessDenied, DataError, StoreFailed
+
+#: The packages of libraries that send requests. The errors that they define come from a store or from the network.
+_LIBRARIES = {
+    "adlfs",
+    "aiobotocore",
+    "aiohttp",
+    "azure",
+    "botocore",
+    "fsspec",
+    "gcsfs",
+    "google",
+    "obstore",
+    "requests",
+    "s3fs",
+    "urllib3",
+}
+#: Names of the errors for missing, wrong or insufficient credentials: of Python, obstore, botocore, Google and Azure.
+_DENIED = {
+    "PermissionError",
+    "PermissionDeniedError",
+    "UnauthenticatedError",
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "TokenRetrievalError",
+    "ProfileNotFound",
+    "DefaultCredentialsError",
+    "RefreshError",
+    "ClientAuthenticationError",
+}
+#: The query of a URL in quotes.
+_QUERY = re.compile(r"(?<=[\w/])\?[^\s\"]*(?=\")")
+#: Most characters of the error of an object store that are shown.
+_SHOWN_CHARACTERS = 300
+
+
+def comes_from_store(error: Exception) -> bool:
+    """Return whether an error comes from an object store or the network, and not from the data that was read.
+
+    Libraries for decompression raise OSError without a number for damaged data.
+    """
+    if isinstance(error, DataError | FileNotFoundError):
+        return False
+    if isinstance(error, OSError) and error.errno is not None:
+        return True
+    if isinstance(error, PermissionError | ConnectionError | TimeoutError):
+        return True
+    return type(error).__module__.partition(".")[0] in _LIBRARIES
+
+
+@contextlib.contextmanager
+def explained_errors(filesystem: fsspec.AbstractFileSystem, url: str) -> Iterator[None]:
+    """Turn the errors of an object store into DataError. Its library has retried before it raises them.
+
+    FileNotFoundError passes, because callers know what should be there. So do all errors of local files.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(filesystem, LocalFileSystem) or not comes_from_store(error):
+            raise
+        where = url.rstrip("/")
+        cause = _shown(error)
+        if type(error).__name__ in _DENIED:
+            raise AccessDenied(
+                f"{where}: access denied ({cause}); check the credentials and their permissions"
+            ) from error
+        raise StoreFailed(
+            f"{where}: the store failed repeatedly ({type(error).__name__}: {cause}); committed results are safe, and "
+            f"the same command continues from them; if it fails again, check the address and the network"
+        ) from error
+
+
+def _shown(error: Exception) -> str:
+    """Return the text of an error without the queries of URLs.
+
+    obstore's description of its own objects is left out too, because it takes pages.
+    """
+    text = _QUERY.sub("", str(error).partition("Debug source")[0].strip())
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

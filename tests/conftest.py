@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import gc
+import json
 import lzma
 import os
 import socket
@@ -139,6 +140,20 @@ def bucket():
         yield f"s3://{name}"
     server.terminate()
     server.wait(20)
+
+
+@pytest.fixture
+def undeletable(bucket):
+    """Return the URL of another bucket of that server, whose policy denies deletions."""
+    import s3fs
+
+    name = f"kept-{uuid.uuid4().hex[:8]}"
+    denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": f"arn:aws:s3:::{name}/*"}
+    filesystem = s3fs.S3FileSystem()
+    filesystem.mkdir(name)
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
+    filesystem.call_s3("put_bucket_policy", Bucket=name, Policy=policy)
+    return f"s3://{name}"
 
 
 def _wait_for(address):

@@ -199,7 +199,7 @@ class ObjectLock:
             # The owner released the lock in the meantime.
             return self.expiry
         finally:
-            self.store.delete(probe)
+            self.store.delete_unneeded(probe)
 
 
 def _owner_of(content: bytes) -> str:

@@ -7,10 +7,12 @@ file that names it has been written.
 
 import contextlib
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from ..errors import DataError
+from ..errors import AccessDenied, DataError
 from ..extras import needing_filesystem
 from .group_files import StoredGroup
 from .local_files import (
@@ -51,6 +53,19 @@ _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
 #: The numbers in the name of a chunk, a block or a step.
 _DIGITS = re.compile(r"\d+")
+#: The right that deletions need.
+_RIGHT = "the right to delete objects (s3:DeleteObject on S3)"
+
+
+@cache
+def _warn_of_leftovers(bucket: str) -> None:
+    """Warn that files stay in a bucket, once for each bucket."""
+    logging.getLogger("corpusmill").warning(
+        "%s: old epochs, versions and work files stay there, because the credentials lack %s: grant it, and later calls "
+        "delete them",
+        bucket,
+        _RIGHT,
+    )
 
 
 def to_json(value: Any) -> Any:
@@ -261,15 +276,44 @@ class Store:
         self.write_bytes(name, parquet_bytes(table))
 
     def delete(self, name: str) -> None:
-        """Remove a file or folder if it exists."""
+        """Remove a file or folder if it exists; raise AccessDenied if that is not allowed."""
         where = self.where(name)
         if self.is_local:
             remove_path(Path(where))
             return
         self.count("list", 2)
-        if self.fs.exists(where):
-            self.count("delete")
-            self.fs.rm(where, recursive=True)
+        with self.explained_errors(name):
+            if not self.fs.exists(where):
+                return
+        try:
+            with self.explained_errors(name):
+                self._delete_objects(where)
+        except AccessDenied as error:
+            raise AccessDenied(
+                f"{self.url.rstrip('/')}/{name}: cannot be deleted, because the credentials lack {_RIGHT}: grant it, "
+                f"or choose another URL"
+            ) from error
+
+    def _delete_objects(self, where: str) -> None:
+        self.count("delete")
+        self.fs.rm(where, recursive=True)
+        # s3fs ignores that the store refused to delete some of several objects. It reports that of a single one.
+        self.count("list")
+        self.fs.invalidate_cache(where)
+        for path in self.fs.find(where):
+            self.fs.rm_file(path)
+
+    def delete_unneeded(self, name: str) -> bool:
+        """Remove a file or folder that nobody reads any more; return whether it is gone.
+
+        If that is not allowed, a warning says so once for each bucket.
+        """
+        try:
+            self.delete(name)
+        except AccessDenied:
+            _warn_of_leftovers(self.fs.unstrip_protocol(self.path.partition("/")[0]))
+            return False
+        return True
 
     # --- groups of arrays ---
 

@@ -265,7 +265,7 @@ class OwnedRun(RunStore):
             is_in_use = owners.get(number) == owner or is_being_written
             # Folders of a later owner must stay: this process may be paused here for any time.
             if owner <= self.owner and not is_in_use:
-                self.store.delete(f"epochs/{name}")
+                self.store.delete_unneeded(f"epochs/{name}")
 
     @cached_property
     def _lines(self) -> dict[float, tuple[Metrics, bytes]]:

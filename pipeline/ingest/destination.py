@@ -8,7 +8,7 @@ An ingest deletes only what earlier ones wrote, even if they were killed. It kno
   before the first deletion, and deleted with ``.work`` when the corpus is complete.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ...io.errors import DataError
 from ...io.readers.reader import Reader
@@ -83,15 +83,15 @@ def prepare(job: IngestJob, reader: Reader) -> None:
         return
     for name in present:
         job.store.delete(name)
-    _delete_work(job, work_names)
+    _delete_work(job.store.delete, work_names)
     _write_begun(job, LOOSE_NAMES)
 
 
 def clean(job: IngestJob) -> None:
     """Delete all work files of a finished corpus, and what ingests wrote that did not become this corpus."""
     corpus = job.store.read_json("corpus.json")
-    _delete_work(job, job.store.names(".work"), kept=corpus.get("content", ""))
-    job.store.delete(".work")
+    _delete_work(job.store.delete_unneeded, job.store.names(".work"), kept=corpus.get("content", ""))
+    job.store.delete_unneeded(".work")
 
 
 def _loose_names(job: IngestJob, replaced: JsonObject | None) -> Sequence[str]:
@@ -122,11 +122,11 @@ def _mark_replaced(job: IngestJob, replaced: JsonObject, work_names: list[str]) 
     return sorted({*work_names, name})
 
 
-def _delete_work(job: IngestJob, names: Iterable[str], kept: str = "") -> None:
+def _delete_work(delete: Callable[[str], object], names: Iterable[str], kept: str = "") -> None:
     """Delete the work files of these names, and the content that belongs to each, except the folder ``kept``."""
     for name in names:
         if name == BEGUN:
             continue
         if content_folder(name) != kept:
-            job.store.delete(content_folder(name))
-        job.store.delete(f".work/{name}")
+            delete(content_folder(name))
+        delete(f".work/{name}")

@@ -342,24 +342,18 @@ class Versions:
         # HEAD first. From here on, nobody reads the versions that are deleted below.
         self._write_head(replace(head, folders=kept))
         kept_versions = set(kept.values())
-        for name in sorted(created["versions"] - kept_versions):
-            self._delete(f"versions/{name}")
         kept_batches = {batch for number in kept for batch in self.read(number)["batches"]}
-        for name in sorted(created["batches"] - kept_batches - {current}):
-            self._delete(f"batches/{name}")
-        for name in sorted(created["runs"] - {current}):
-            self._delete(f"runs/{name}")
+        needed_names = {"versions": kept_versions, "batches": kept_batches | {current}, "runs": {current}}
         for folder in FOLDERS:
+            for name in sorted(created[folder] - needed_names[folder]):
+                # Deletions cannot be made conditional, so the owner makes sure just before each one that it has its
+                # lock.
+                self._owner.check_lock()
+                # What may not be deleted stays recorded, so that a later call deletes it.
+                if self.store.delete_unneeded(f"{folder}/{name}"):
+                    created[folder].remove(name)
             self.store.flush_names(folder)
-        created["versions"] &= kept_versions
-        created["batches"] &= kept_batches | {current}
-        created["runs"] &= {current}
         self._write_created(created)
-
-    def _delete(self, name: str) -> None:
-        # Deletions cannot be made conditional, so the owner makes sure just before each one that it has its lock.
-        self._owner.check_lock()
-        self.store.delete(name)
 
     def _created(self) -> dict[Folder, set[str]]:
         """Return the names in created.json by folder."""

@@ -3,13 +3,13 @@
 import json
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack
 
 import click
 
 from ..results import Finding
 from ..terminal import show
-from .errors import ExitCode
+from .errors import ExitCode, explain
 from .options import config_option, json_option, set_option
 from .session import load_config, open_session
 
@@ -23,8 +23,10 @@ from .session import load_config, open_session
 def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_self_test: bool, as_json: bool) -> None:
     """Check that this machine, a store and a cluster are fit for training.
 
-    STORE is the folder or URL where runs will be written; by default the current folder. Each check prints one line:
-    what it found and, for advice and problems, what to do. The exit code is 1 if there is a problem. The first call
+    STORE is the folder or URL where runs will be written; by default the current folder. A configuration names the
+    cluster only, so name its store again. Each check prints one line: what it found and, for advice and problems, what
+    to do. All checks are made, also if the store or the cluster cannot be reached. The exit code is 1 if there is a
+    problem. The first call
     after the installation compiles the kernels of all models, which takes about a minute on two cores. Later calls take
     some seconds. Later trainings do not compile these kernels. Only NMF and the sampler gibbs compile a few for
     another number of topics, in a second or two.
@@ -33,23 +35,32 @@ def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_s
     Examples:
       corpusmill doctor
       corpusmill doctor s3://bucket/runs
-      corpusmill doctor /shared/runs --config clusters/address --set cluster.address=tcp://10.0.0.1:8786
+      corpusmill doctor s3://bucket/runs --config my.yaml
+      corpusmill doctor /shared/runs --set cluster.kind=address --set cluster.address=tcp://10.0.0.1:8786
     """
+    from ..actions.doctor.finding import problem
     from ..actions.doctor.run import examine
 
     start = time.monotonic()
     findings: list[Finding] = []
     with_cluster = bool(configs or settings)
-    # A check of its own compares the versions.
-    session = (
-        open_session(load_config(configs, settings), as_json, compare_versions=False) if with_cluster else nullcontext()
-    )
-    with session as opened:
-        client = opened.client if opened is not None else None
+
+    def note(finding: Finding) -> None:
+        findings.append(finding)
+        if not as_json:
+            show.finding(finding)
+
+    with ExitStack() as stack:
+        client = None
+        if with_cluster:
+            # A check of its own compares the versions.
+            session = open_session(load_config(configs, settings), as_json, compare_versions=False)
+            try:
+                client = stack.enter_context(session).client
+            except Exception as error:  # the other checks need no cluster
+                note(problem("cluster", explain(error).message))
         for finding in examine(store, client, not no_self_test):
-            findings.append(finding)
-            if not as_json:
-                show.finding(finding)
+            note(finding)
     problems = sum(finding["status"] == "problem" for finding in findings)
     if as_json:
         facts = {"store": store, "problems": problems, "seconds": time.monotonic() - start, "findings": findings}

@@ -202,7 +202,7 @@ class Persistent(Parameterised, Transformer):
             self._adopt_names(url)
         for name in store.names():
             if ARRAYS_FOLDER.fullmatch(name) and name != arrays:
-                store.delete(name)
+                store.delete_unneeded(name)
         self._saved_at = store.absolute
 
     def _adopt_names(self, url: str) -> None:

@@ -132,7 +132,7 @@ def _write_corpus(
     _write_documents(store, graph, options, ranges)
     parts = {"train": [chunk.info for chunk in written], "held_out": []}
     commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about, check_lock)
-    store.delete(".work")
+    store.delete_unneeded(".work")
     return Corpus(store.url)
 
 

@@ -217,3 +217,33 @@ def test_damaged_data_is_not_a_failure_of_the_store(bucket):
         store.write_bytes(name, content)
         with pytest.raises(DataError, match="cut off or damaged"):
             list(line_blocks(SourceFile(f"{store.url}/{name}", name, 9, ""), Partition(None)))
+
+
+# --- without the right to delete ---
+
+
+def test_a_refused_deletion_is_an_error(undeletable):
+    store = Store(f"{undeletable}/a")
+    for name in ("folder/one", "folder/two"):
+        store.write_bytes(name, b"1")
+    with pytest.raises(AccessDenied, match=r"^s3://kept-.*/a/folder: cannot be deleted.*s3:DeleteObject.*grant it"):
+        store.delete("folder")
+    assert store.names("folder") == ["one", "two"]
+    assert not store.delete_unneeded("folder")
+
+
+def test_corpora_and_runs_go_on_without_deletions_and_say_so_once(undeletable, corpus, caplog):
+    kept = ingest(DOCUMENTS, f"{undeletable}/corpus", chunk_tokens=80)
+    trained = fitted(kept, run=f"{undeletable}/run")
+    np.testing.assert_array_equal(trained.components_, fitted(corpus).components_)
+    assert Store(f"{undeletable}/corpus").names(".work")
+    assert len(Store(f"{undeletable}/run/epochs").names()) == 4
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == "corpusmill"]
+    assert warning.startswith(f"{undeletable}: old epochs, versions and work files stay there")
+
+
+def test_a_corpus_that_cannot_be_deleted_is_not_replaced(undeletable):
+    ingest(DOCUMENTS, f"{undeletable}/corpus", chunk_tokens=80)
+    with pytest.raises(AccessDenied, match=r"corpus\.json: cannot be deleted"):
+        ingest(DOCUMENTS[:4], f"{undeletable}/corpus", overwrite=True)
+    assert Corpus(f"{undeletable}/corpus").n_documents == len(DOCUMENTS)

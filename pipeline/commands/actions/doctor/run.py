@@ -30,8 +30,7 @@ def examine(url: str, client: "Client | None" = None, with_models: bool = True) 
         checks["workers"] = partial(software.check_cluster, client)
     for name, check in checks.items():
         yield from run_check(name, check)
-    with Scratch(url) as scratch:
-        yield from _examine_store(scratch, client)
+    yield from run_check("store", partial(_examine_store, url, client))
     if with_models:
         yield from run_check("compilation", compilation.compile_kernels)
         yield from run_check("self-test", self_test.check_models)
@@ -39,14 +38,15 @@ def examine(url: str, client: "Client | None" = None, with_models: bool = True) 
             yield from run_check("workers' test", partial(self_test.check_models_on, client))
 
 
-def _examine_store(scratch: Scratch, client: "Client | None") -> Iterator[Finding]:
-    rights = list(run_check("store", partial(storage.check_rights, scratch)))
-    yield from rights
-    if any(finding["status"] == "problem" for finding in rights):
-        # All further checks of the store would fail for the same reason.
-        return
-    yield from run_check("second writer", partial(storage.check_conditional_writes, scratch))
-    yield from run_check("speed", partial(storage.check_speed, scratch))
-    yield from run_check("space", partial(storage.check_space, scratch))
-    if client is not None:
-        yield from run_check("shared store", partial(software.check_store_of_workers, client, scratch.store))
+def _examine_store(url: str, client: "Client | None") -> Iterator[Finding]:
+    with Scratch(url) as scratch:
+        rights = list(run_check("store", partial(storage.check_rights, scratch)))
+        yield from rights
+        if any(finding["status"] == "problem" for finding in rights):
+            # All further checks of the store would fail for the same reason.
+            return
+        yield from run_check("second writer", partial(storage.check_conditional_writes, scratch))
+        yield from run_check("speed", partial(storage.check_speed, scratch))
+        yield from run_check("space", partial(storage.check_space, scratch))
+        if client is not None:
+            yield from run_check("shared store", partial(software.check_store_of_workers, client, scratch.store))

@@ -27,6 +27,8 @@ SMALL_FILES = 10
 SLOW_BYTES_PER_SECOND = 50e6
 SLOW_REMOTE_BYTES_PER_SECOND = 10e6
 SLOW_FILE_SECONDS = 0.1
+#: A finding about a store that shows old states.
+_INCONSISTENT = "{} does not show what was just written: use a store with consistent reads"
 #: Free space below which there is advice.
 FREE_BYTES = 2 << 30
 
@@ -37,7 +39,8 @@ class Scratch:
     def __init__(self, url: str):
         self.url = url
         self.parent = Store(url)
-        self.existed = self.parent.exists()
+        #: Whether the store existed before the checks. Without access to it, nothing is written.
+        self.existed = True
         self.name = f"doctor-{uuid.uuid4().hex}"
         self.store = self.parent.child(self.name)
 
@@ -58,8 +61,10 @@ class Scratch:
 def check_rights(scratch: Scratch) -> Iterator[Finding]:
     """Write, read, list, replace and delete a file in the store."""
     store = scratch.store
-    step = "write to"
+    step = "look into"
     try:
+        scratch.existed = scratch.parent.exists()
+        step = "write to"
         store.write_bytes("file", b"first")
         step = "replace files in"
         store.write_bytes("file", b"second")
@@ -67,18 +72,34 @@ def check_rights(scratch: Scratch) -> Iterator[Finding]:
         found = store.read_bytes("file")
         step = "list"
         names = store.names()
-        step = "delete from"
-        store.delete("file")
     except (OSError, DataError) as error:
         message = " ".join(str(error).split())
-        yield problem(
-            "store", f"cannot {step} {scratch.url} ({message}): change its permissions, or name another place"
+        # The errors of an object store say what to do.
+        text = f"cannot {step} the store: {message}"
+        if store.is_local:
+            text = f"cannot {step} {scratch.url} ({message}): change its permissions, or name another place"
+        yield problem("store", text)
+        return
+    if found != b"second" or names != ["file"]:
+        yield problem("store", _INCONSISTENT.format(scratch.url))
+        return
+    yield _check_deletion(scratch)
+
+
+def _check_deletion(scratch: Scratch) -> Finding:
+    """Delete a file in the store. Without the right to do so, the other checks still make sense."""
+    store = scratch.store
+    try:
+        store.delete("file")
+        is_there = store.exists("file")
+    except (OSError, DataError) as error:
+        message = " ".join(str(error).split())
+        return advice(
+            "store", f"{message}; runs keep all their files, nothing can be replaced, and {store.url} stays behind"
         )
-        return
-    if found != b"second" or names != ["file"] or store.exists("file"):
-        yield problem("store", f"{scratch.url} does not show what was just written: use a store with consistent reads")
-        return
-    yield fine("store", f"{scratch.parent.absolute} can be written, read, listed and deleted from")
+    if is_there:
+        return problem("store", _INCONSISTENT.format(scratch.url))
+    return fine("store", f"{scratch.parent.absolute} can be written, read, listed and deleted from")
 
 
 def check_conditional_writes(scratch: Scratch) -> Iterator[Finding]:

@@ -183,3 +183,58 @@ def test_a_read_only_folder_is_a_problem(tmp_path):
     Path(tmp_path).chmod(0o500)
     with Scratch(str(tmp_path)) as scratch:
         assert only(storage.check_rights(scratch))[0] == "problem"
+
+
+# --- what cannot be reached ---
+
+
+def store_problem(out):
+    """Return the line about the store; check that there is a line for each check that needs no store."""
+    lines = out.splitlines()
+    assert len(lines) >= 7
+    (line,) = [line for line in lines if line[9:].startswith("store ")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("environment", "cause"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "the store failed repeatedly.*check the address and the network"),
+        ({"AWS_ACCESS_KEY_ID": ""}, "access denied.*check the credentials"),
+    ],
+)
+def test_a_store_that_cannot_be_reached_is_one_problem(bucket, call, monkeypatch, environment, cause):
+    import s3fs
+
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    code, out, _ = call("doctor", f"{bucket}/runs", "--no-self-test")
+    s3fs.S3FileSystem.clear_instance_cache()
+    assert code == 1
+    assert re.match(rf"problem  store +cannot look into the store: {bucket}/runs: {cause}", store_problem(out))
+
+
+def test_a_missing_bucket_is_one_problem(bucket, call):
+    code, out, _ = call("doctor", f"{bucket}-missing/runs", "--no-self-test")
+    assert code == 1
+    assert "its bucket does not exist" in store_problem(out)
+    assert "create it, or correct the URL" in store_problem(out)
+
+
+def test_a_store_without_the_right_to_delete_is_advice_and_the_other_checks_are_made(undeletable, call):
+    code, out, _ = call("doctor", f"{undeletable}/runs", "--no-self-test")
+    assert code == 0
+    assert re.match(r"advice   store .*cannot be deleted.*s3:DeleteObject.*grant it", store_problem(out))
+    assert "second writer  is refused" in out
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_problem(tmp_path, call, monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
+    cluster = ("--set", "cluster.kind=address", "--set", "cluster.address=tcp://127.0.0.1:1")
+    code, out, _ = call("doctor", tmp_path / "runs", "--no-self-test", *cluster)
+    assert code == 1
+    assert re.match(r"problem  cluster +no scheduler answers at tcp://127.0.0.1:1 .*correct the address", out)
+    assert store_problem(out).startswith("fine")

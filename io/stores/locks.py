@@ -10,6 +10,7 @@ store's own timestamps, and the owner of a lock measures time with a monotonic c
 import contextlib
 import json
 import logging
+import math
 import os
 import socket
 import threading
@@ -24,13 +25,27 @@ from ..errors import DataError, Locked
 from .conditional import honours_conditions, read_with_tag, write_if_unchanged
 from .store import Store, make_folder
 
-#: The owner of a lock on an object store counts as dead after this time without a heartbeat. All processes that share a
-#: store must have the same value.
-EXPIRY_SECONDS = float(os.environ.get("CORPUSMILL_LOCK_SECONDS", "60"))
+#: The environment variable for the time after which the owner of a lock on an object store counts as dead.
+EXPIRY_VARIABLE = "CORPUSMILL_LOCK_SECONDS"
 #: How long an attempt to take a local lock waits: `is_locked` of another process may hold the lock for a moment.
 _LOCAL_WAIT_SECONDS = 0.2
 #: The content of a lock that nobody holds. A lock is never deleted: only a write can be made conditional.
 _RELEASED = b'{"released": true}'
+
+
+def expiry_seconds() -> float:
+    """Return after how many seconds without a heartbeat the owner of a lock on an object store counts as dead.
+
+    All processes that share a store must have the same value. Raises ValueError for a bad value of the variable.
+    """
+    text = os.environ.get(EXPIRY_VARIABLE, "60")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 1 <= seconds < math.inf:
+        raise ValueError(f"{EXPIRY_VARIABLE}={text!r} must be a number of seconds of at least 1, such as 60")
+    return seconds
 
 
 @contextlib.contextmanager
@@ -39,13 +54,13 @@ def acquire_lock(store: Store, name: str, message: str, expiry: float | None = N
 
     Raises Locked with ``message`` if another process holds the lock, and Locked in place of any other error that occurs
     after the lock was lost. When the owner dies, a lock on a local path is free at once, and one on an object store
-    ``expiry`` seconds after the owner's last heartbeat, by default EXPIRY_SECONDS.
+    ``expiry`` seconds after the owner's last heartbeat, by default `expiry_seconds`.
     """
     if store.is_local:
         with _local_lock(store, name, message):
             yield lambda: None
         return
-    lock = ObjectLock(store, name, expiry or EXPIRY_SECONDS)
+    lock = ObjectLock(store, name, expiry or expiry_seconds())
     refusal = lock.try_acquire()
     if refusal:
         raise Locked(f"{store.url}: {message} ({refusal})")
@@ -88,7 +103,7 @@ def is_locked(store: Store, name: str) -> bool:
     content, _ = read_with_tag(store, name)
     if content is None or content == _RELEASED:
         return False
-    return time.time() - store.modified(name).timestamp() < EXPIRY_SECONDS
+    return time.time() - store.modified(name).timestamp() < expiry_seconds()
 
 
 def _is_locked_locally(path: str) -> bool:

@@ -61,8 +61,8 @@ _RIGHT = "the right to delete objects (s3:DeleteObject on S3)"
 def _warn_of_leftovers(bucket: str) -> None:
     """Warn that files stay in a bucket, once for each bucket."""
     logging.getLogger("corpusmill").warning(
-        "%s: old epochs, versions and work files stay there, because the credentials lack %s: grant it, and later calls "
-        "delete them",
+        "%s: old epochs, versions and work files stay there, because the credentials lack %s: grant it, and later "
+        "calls delete them",
         bucket,
         _RIGHT,
     )

@@ -10,7 +10,7 @@ import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores import conditional
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
-from corpusmill.io.stores.locks import ObjectLock, acquire_lock, is_locked
+from corpusmill.io.stores.locks import EXPIRY_VARIABLE, ObjectLock, acquire_lock, expiry_seconds, is_locked
 from corpusmill.io.stores.store import Store
 
 #: The server's clock counts whole seconds.
@@ -175,3 +175,19 @@ def test_an_error_of_the_owner_of_a_lock_stays_as_it_is(remote):
     with pytest.raises(DataError, match="no such file"):
         with acquire_lock(remote, "lock", "someone trains"):
             remote.read_bytes("a file that is missing")
+
+
+@pytest.mark.parametrize("value", ["a minute", "-5", "0.5", "nan", "inf", ""])
+def test_a_bad_time_of_locks_is_one_sentence(remote, monkeypatch, value):
+    monkeypatch.setenv(EXPIRY_VARIABLE, value)
+    with pytest.raises(
+        ValueError, match=f"^CORPUSMILL_LOCK_SECONDS='{value}' must be a number of seconds of at least 1"
+    ):
+        with acquire_lock(remote, "lock", "someone trains"):
+            pass
+
+
+def test_the_time_of_locks_is_that_of_the_environment(monkeypatch):
+    assert expiry_seconds() == 60
+    monkeypatch.setenv(EXPIRY_VARIABLE, "2.5")
+    assert expiry_seconds() == 2.5

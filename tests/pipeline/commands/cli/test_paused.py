@@ -24,7 +24,7 @@ EPOCHS = 6
 def url(bucket, tmp_path, monkeypatch):
     """An empty folder on an object store. The working directory has two days of documents."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(locks, "EXPIRY_SECONDS", LOCK_SECONDS)
+    monkeypatch.setenv(locks.EXPIRY_VARIABLE, str(LOCK_SECONDS))
     write_first_days()
     return f"{bucket}/{tmp_path.name}"
 

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import logging
 import multiprocessing
+import socket
 import ssl
 import time
 import warnings
@@ -20,6 +21,7 @@ import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
+from distributed.comm.addressing import get_address_host_port
 from distributed.deploy import Cluster
 from distributed.deploy.utils import nprocesses_nthreads
 from distributed.worker_memory import parse_memory_limit
@@ -35,6 +37,9 @@ PATIENCE_SECONDS = 5.0
 
 #: Seconds to wait for the file of a scheduler.
 FILE_SECONDS = 30.0
+#: Seconds that a connection may take which shows whether a web server is at an address, and its answer.
+CONNECT_SECONDS = 10.0
+SILENT_SECONDS = 3.0
 #: Seconds that closing a cluster may take.
 CLOSE_SECONDS = 60.0
 
@@ -266,7 +271,34 @@ def _local(stack: contextlib.ExitStack, options: Options) -> Options:
 def _address(stack: contextlib.ExitStack, options: Options) -> Options:
     if not options.get("address"):
         raise ClusterError("cluster kind 'address' needs the scheduler's address, such as tcp://host:8786")
+    _check_is_no_web_server(options["address"])
     return _with_security(options)
+
+
+def _check_is_no_web_server(address: str) -> None:
+    """Raise ClusterError if a web server is at this address, such as the dashboard. Dask would wait without end."""
+    scheme, _, _ = address.partition("://")
+    if scheme not in ("http", "https") and not (scheme in ("tcp", address) and _answers_as_web_server(address)):
+        return
+    raise ClusterError(
+        f"{address}: this is the address of a web server, perhaps the dashboard of the scheduler (port 8787): give the "
+        f"scheduler's own address, such as tcp://host:8786"
+    )
+
+
+def _answers_as_web_server(address: str) -> bool:
+    try:
+        with socket.create_connection(get_address_host_port(address), CONNECT_SECONDS) as connection:
+            connection.settimeout(SILENT_SECONDS)
+            # A scheduler speaks first. A web server waits for a request.
+            with contextlib.suppress(TimeoutError):
+                connection.recv(1)
+                return False
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return connection.recv(5) == b"HTTP/"
+    except (OSError, ValueError):
+        # The client repeats the attempt, and reports the error.
+        return False
 
 
 def _scheduler_file(stack: contextlib.ExitStack, options: Options) -> Options:

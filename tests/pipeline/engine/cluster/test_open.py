@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import dask
 import pytest
@@ -38,6 +40,17 @@ def test_local_and_address():
         assert [(c.name, c.threads, c.memory) for c in capacities] == [("0", 1, 1 << 30), ("1", 1, 1 << 30)]
         with open_cluster("address", address=client.scheduler.address) as other:
             assert other.submit(sum, [1, 2]).result() == 3
+
+
+@pytest.mark.parametrize("scheme", ["tcp://", "http://", ""])
+def test_the_address_of_a_dashboard_is_refused(scheme):
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"{scheme}127.0.0.1:{server.server_port}"
+        with pytest.raises(ClusterError, match=rf"^{address}: .* a web server, perhaps the dashboard.*tcp://host:8786"):
+            with open_cluster("address", address=address):
+                pass
+        server.shutdown()
 
 
 def test_a_killed_worker_comes_back_however_long_that_takes(monkeypatch):

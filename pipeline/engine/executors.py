@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ...io.errors import DataError
+from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
 from .capacity import Capacity
 from .cluster.leases import balanced_places
@@ -277,6 +277,8 @@ class OnDask(Executor):
                     del waiting[future.key]
                     yield position[future.key], result
                     future.release()
+        except AccessDenied as error:
+            self._fail(key="", error=error)
         finally:
             # Not left to the garbage collector, because the traceback of an error refers to the futures.
             for future in waiting.values():
@@ -346,6 +348,12 @@ class OnDask(Executor):
 
     def _fail(self, key: str, error: BaseException) -> NoReturn:
         """Raise the error of a task, or TaskLost if it is an error of the cluster."""
+        if isinstance(error, AccessDenied):
+            example = next((capacity.address for capacity in self._look()), "none is present now")
+            raise AccessDenied(
+                f"{error}; this happened on the workers (such as {example}): they need the same credentials as this "
+                f"process, for example its environment variables"
+            ) from error
         if isinstance(error, (*TASK_ERRORS, ContributionLost)):
             # A worker raised this error, and another worker would raise it too.
             raise error

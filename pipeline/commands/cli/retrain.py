@@ -32,6 +32,7 @@ from .session import job_metrics, load_config, mlflow_of, open_session
 @click.option(
     "--unchanged",
     "unchanged_code",
+    type=click.IntRange(0, 255),
     default=0,
     show_default=True,
     metavar="CODE",

@@ -219,6 +219,22 @@ def test_damaged_data_is_not_a_failure_of_the_store(bucket):
             list(line_blocks(SourceFile(f"{store.url}/{name}", name, 9, ""), Partition(None)))
 
 
+def _forget_credentials():
+    import s3fs
+
+    os.environ |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        del os.environ[name]
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_workers_without_credentials_are_named(bucket):
+    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
+        (address,) = client.run(_forget_credentials)
+        with pytest.raises(AccessDenied, match=rf"access denied.* on the workers \(such as {address}\)"):
+            ingest(DOCUMENTS, f"{bucket}/by-others", chunk_tokens=80, client=client)
+
+
 # --- without the right to delete ---
 
 

@@ -134,3 +134,9 @@ def test_inspect_describes_versions(capsys):
     assert (found["what"], found["kind"], found["kept"], found["in_use"]) == ("versions of a model", "lda", [1], 1)
     assert found["model"] == "models/versions/000001-0001/model"
     assert found["partitions"] == 2
+
+
+@pytest.mark.parametrize("code", ["-1", "256"])
+def test_a_code_that_no_shell_can_see_is_refused(capsys, code):
+    assert call("retrain", "my.yaml", "--unchanged", code) == 2
+    assert f"{code} is not in the range 0<=x<=255" in capsys.readouterr().err

@@ -76,7 +76,7 @@ class UrnIndex(NamedTuple):
     """Replaces an urn that is too long to be written. Entry e has the positions ``starts[e]:starts[e + 1]``."""
 
     starts: np.ndarray  # (K + 1,) int64
-    entries: np.ndarray  # (2K,) uint16: the entry at each position g << shift
+    entries: np.ndarray  # (2K + 1,) uint16: the entry at each position g << shift
 
 
 class UrnScratch(NamedTuple):
@@ -127,11 +127,15 @@ def propose(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, pack
     # The urn begins with each topic once, for proposals from β.
     urn = np.zeros(n_topics + MAX_URN + COPIES, np.uint16)
     urn[:n_topics] = np.arange(n_topics)
-    index = UrnIndex(np.zeros(n_topics + 1, np.int64), np.zeros(2 * n_topics, np.uint16))
-    scratch = UrnScratch(urn, index)
+    scratch = UrnScratch(urn, new_urn_index(n_topics))
     segments = _segments(order, model)
     block = read_only_tuple(model)
     _propose(order, segments, block, make_prior(model), scratch, read_only(z), np.uint64(key), packed)
+
+
+def new_urn_index(n_topics: int) -> UrnIndex:
+    """Return memory for the index of any urn of ``n_topics`` topics."""
+    return UrnIndex(np.zeros(n_topics + 1, np.int64), np.zeros(2 * n_topics + 1, np.uint16))
 
 
 def accept_and_propose(doc_ptr: np.ndarray, model: ModelBlock, key: np.uint64, packed: np.ndarray) -> None:
@@ -288,7 +292,8 @@ def _index_urn(index: UrnIndex, counts: np.ndarray, head: np.uint64, end: np.uin
         total += counts[head + np.uint64(e)]
     starts[n] = total
     shift = 0
-    # At most two index entries per entry of the row, so the index is built in the time that the row takes.
+    # About two index entries per entry of the row, so the index is built in the time that the row takes. The last one
+    # may have fewer positions than the others. So there is one more than twice the entries of the row, at most.
     while total >> shift > 2 * n:
         shift += 1
     g = 0

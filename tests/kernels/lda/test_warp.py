@@ -48,6 +48,20 @@ def test_draws_are_the_same_for_any_blocks_of_the_model(seed, cut, group_tokens)
     assert out.max(initial=0) < 7
 
 
+@given(counts=st.lists(st.integers(1, 50), min_size=1, max_size=9))
+def test_the_index_of_an_urn_stays_within_its_memory(counts):
+    n = len(counts)
+    index = warp.new_urn_index(n)
+    size = len(index.entries)
+    memory = np.full(size + 8, 0xFFFF, np.uint16)
+    index = index._replace(entries=memory[:size])
+    shift = warp._index_urn(index, np.array(counts, np.int32), np.uint64(0), np.uint64(n))
+    assert (memory[size:] == 0xFFFF).all()
+    # The entry of each indexed position is the one that holds it.
+    positions = np.arange(0, sum(counts), 1 << shift)
+    np.testing.assert_array_equal(memory[: len(positions)], np.searchsorted(np.cumsum(counts), positions, "right"))
+
+
 @pytest.mark.parametrize("n", [40_000, warp.MAX_URN + 4], ids=["urn", "index of an urn"])
 def test_word_proposals_follow_the_other_tokens_of_the_word(n):
     n_topics = 5

@@ -14,6 +14,9 @@ from .kept import KeptColumns, first_not_utf8
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
 BATCH_BYTES = 4 << 20
 
+#: Tests for Arrow's types of bytes of any length.
+BINARY_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+
 #: Names a row of a batch in an error message, such as "news.csv, row 7".
 RowName = Callable[[int], str]
 
@@ -101,24 +104,25 @@ def as_text(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Arr
 
     Raises DataError for nulls and for invalid UTF-8, unless the options allow them.
     """
-    if values.null_count:
-        if options.null_text == "error":
-            row = values.is_null().to_pylist().index(True)
-            raise DataError(
-                f"{row_name(row)}: no text (a missing value); drop such rows, or ingest with null_text=empty"
-            )
-        # A column without any value has the type null, which cannot be filled with text.
-        value_type = pa.string() if pa.types.is_null(values.type) else values.type
-        values = pc.fill_null(values.cast(value_type), pa.scalar("").cast(value_type))
-    if not pa.types.is_binary(values.type) and not pa.types.is_large_binary(values.type):
-        texts = as_string(values, options.text, row_name)
+    if values.null_count and options.null_text == "error":
+        row = values.is_null().to_pylist().index(True)
+        raise DataError(f"{row_name(row)}: no text (a missing value); drop such rows, or ingest with null_text=empty")
+    if any(is_binary(values.type) for is_binary in BINARY_TYPES):
+        data = _without_nulls(values.cast(pa.large_binary()))
+    else:
+        texts = _without_nulls(as_string(values, options.text, row_name))
         if is_utf8(texts):
             return texts
-        values = texts.cast(pa.large_binary())
+        data = texts.cast(pa.large_binary())
     try:
-        return values.cast(pa.large_string())
+        return data.cast(pa.large_string())
     except pa.ArrowInvalid:
-        return pa.array(_decoded(values.to_pylist(), options, row_name), pa.large_string())
+        return pa.array(_decoded(data.to_pylist(), options, row_name), pa.large_string())
+
+
+def _without_nulls(values: pa.Array) -> pa.Array:
+    """Return large_string or large_binary with empty ones in place of nulls."""
+    return pc.fill_null(values, pa.scalar("").cast(values.type)) if values.null_count else values
 
 
 def _decoded(values: Iterable[bytes], options: ReadOptions, row_name: RowName) -> Iterator[str]:

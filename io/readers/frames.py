@@ -155,6 +155,11 @@ class DictionaryRows:
             column = pa.array(values, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             raise DataError(_describe_types(name, values, row_name)) from None
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{row_name(0)} or later: column {name!r} has {error.object[error.start]!r}, which cannot be encoded as "
+                f"UTF-8; remove or replace it"
+            ) from None
         return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
     def kept(self, name: str, row_name: RowName) -> KeptColumn:
@@ -189,8 +194,8 @@ def table_parts(data: Any, options: ReadOptions) -> Iterator[TablePart]:
 def _parts_of(data: Any) -> Iterator[TablePart]:
     try:
         batches = pa.RecordBatchReader.from_stream(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # A column of pandas may have values of several types.
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
+        # A column of pandas may have values of several types, or text that is not UTF-8.
         if not hasattr(data, "to_dict"):
             raise
         for first in range(0, len(data), BATCH_ROWS):

@@ -94,6 +94,39 @@ def test_categories_of_polars_are_read():
     assert collect(open_in_memory(table, ReadOptions(text="body", key="id"))) == (IDS, WORDS)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()],
+    ids=str,
+)
+def test_missing_texts_of_every_type_are_read_as_empty(kind):
+    table = pa.table({"text": pa.array(["aa bb", None], pa.string()).cast(pa.binary()).cast(kind)})
+    assert collect(open_in_memory(table, ReadOptions(null_text="empty")))[1] == [["aa", "bb"], []]
+
+
+def test_missing_texts_of_polars_and_missing_numbers_are_read_as_empty():
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame({"text": ["aa bb", None], "year": [1990, None]})
+    assert collect(open_in_memory(table, ReadOptions(null_text="empty")))[1] == [["aa", "bb"], []]
+    assert collect(open_in_memory(table, ReadOptions(text="year", null_text="empty")))[1] == [["1990"], []]
+
+
+def test_bytes_that_are_not_utf8_are_replaced_in_views_too():
+    table = pa.table({"text": pa.array([b"aa \xff bb"], pa.binary_view())})
+    with pytest.raises(DataError, match="table, row 0: invalid UTF-8 at byte 3"):
+        collect(open_in_memory(table, ReadOptions()))
+    assert collect(open_in_memory(table, ReadOptions(encoding_errors="replace")))[1] == [["aa", "bb"]]
+
+
+@pytest.mark.parametrize("make", [lambda table: table, lambda table: iter(table.to_dict("records"))])
+def test_lone_surrogates_in_a_table_are_refused_with_their_column(make):
+    table = pd.DataFrame({"text": ["aa", "b\ud800"], "n": [11, 22]})
+    with pytest.raises(DataError, match=r"table, row 0 or later: column 'text' has '.ud800', which cannot be encoded"):
+        collect(open_in_memory(make(table), ReadOptions()))
+    # Other columns are read.
+    assert collect(open_in_memory(make(table), ReadOptions(text="n")))[1] == [["11"], ["22"]]
+
+
 @pytest.mark.parametrize("delimiter", [";", "|", "\t"])
 def test_csv_delimiters(tmp_path, delimiter):
     path = tmp_path / "x.csv"

@@ -12,14 +12,14 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import IO, Any, NamedTuple, TypeAlias
 
-import fsspec
+import fsspec.core
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError
 from ..stores.object_errors import comes_from_store, explained_errors
 from ..stores.store import filesystem_of
-from .batches import BATCH_BYTES
+from .batches import BATCH_BYTES, replace_surrogates
 from .stored_url import stored_url
 
 #: A file, folder, pattern or URL, or several of these.
@@ -246,6 +246,10 @@ def _describe(found: _Found, common: str) -> SourceFile:
     # The name becomes part of the keys of documents.
     path = found.path if is_local else stored_url(found.path)
     name = str(PurePosixPath(path).relative_to(common))
+    # Keys of documents are stored in UTF-8. Python has a surrogate for each byte of a name that is not.
+    shown = replace_surrogates(url)
+    if shown != url:
+        raise DataError(f"{shown}: the name of this file or of its folder is not UTF-8; rename it (convmv -t utf8)")
     return SourceFile(url, name, int(found.info["size"] or 0), modified, changed, tag)
 
 
@@ -264,9 +268,10 @@ def open_file(file: SourceFile, unpack: bool = True) -> Iterator[IO[bytes]]:
     compression = file.compression if unpack else None
     # fsspec's stream for zstd reads the first frame only, takes a cut-off file as complete, and has no readline.
     is_zstd = compression == "zstd"
-    opened = fsspec.open(file.url, "rb", compression=None if is_zstd else compression)
+    filesystem, path = filesystem_of(file.url)
+    opened = fsspec.core.OpenFile(filesystem, path, "rb", None if is_zstd else compression)
     try:
-        with explained_errors(opened.fs, file.url), opened as stream:
+        with explained_errors(filesystem, file.url), opened as stream:
             if is_zstd:
                 yield io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
             else:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import fsspec
 import numpy as np
 import pyarrow as pa
-from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.local import LocalFileSystem, make_path_posix
 
 from ..errors import AccessDenied, DataError
 from ..extras import needing_filesystem
@@ -101,11 +101,18 @@ def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
         raise DataError("the path is empty: name a file, a folder or a URL (is a variable of the shell not set?)")
     # Outside the try: DataError is a ValueError, and the message below would repeat the URL with its password.
     without_password(url)
+    if "::" in url and not _joins_urls(url):
+        return fsspec.filesystem("file"), make_path_posix(url)
     try:
         with needing_filesystem(url):
             return fsspec.core.url_to_fs(url)
     except ValueError as error:
         raise DataError(f"{url}: {error}; use a local path or a URL that fsspec supports, such as s3://") from None
+
+
+def _joins_urls(url: str) -> bool:
+    """Return whether "::" joins URLs for fsspec, as in "simplecache::s3://bucket/x". It may be part of a file's name."""
+    return "://" in url or url.partition("::")[0] in fsspec.available_protocols()
 
 
 class Store:

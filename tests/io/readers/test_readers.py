@@ -18,6 +18,7 @@ from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_in_memory, open_source
 from corpusmill.io.readers.reader import line_partitions
 from corpusmill.io.readers.source import Partition, find_files, find_folders, line_blocks
+from corpusmill.io.stores.store import Store
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,6 +179,33 @@ def test_a_folder_of_files(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert read(tmp_path) == (["a/one.txt", "b/two"], [["eins"], ["zwei", "lines"]])
+
+
+@pytest.mark.parametrize("name", ["File::Spec.txt", "a*b?.txt", "[a]#1.txt", "50%20off;.txt", "naïve 猫.txt", "a\nb.txt"])
+def test_names_of_files_may_have_any_characters(tmp_path, monkeypatch, name):
+    write_lines(tmp_path / name, ["one fish"])
+    expected = [f"{name}:1"], [["one", "fish"]]
+    assert read(tmp_path / name) == expected
+    monkeypatch.chdir(tmp_path)
+    assert read(name) == expected
+    assert read(tmp_path) == ([name], [["one", "fish"]])
+
+
+def test_a_store_may_have_two_colons_in_its_name(tmp_path):
+    store = Store(tmp_path / "My::Corpus")
+    store.write_json("a.json", {"b": 1})
+    assert (tmp_path / "My::Corpus" / "a.json").exists()
+    assert store.child("c").path == str(tmp_path / "My::Corpus" / "c")
+    # In other URLs, two colons join two of them.
+    (tmp_path / "x.txt").write_text("one fish")
+    assert read(f"simplecache::file://{tmp_path}/x.txt") == (["x.txt:1"], [["one", "fish"]])
+
+
+@pytest.mark.parametrize("pattern", ["", "*.txt", "\udce9t\udce9.txt"])
+def test_a_name_that_is_not_utf8_is_refused(tmp_path, pattern):
+    (tmp_path / "\udce9t\udce9.txt").write_text("one fish")
+    with pytest.raises(DataError, match=r"\?t\?\.txt: the name of this file or of its folder is not UTF-8; rename it"):
+        find_files(tmp_path / pattern)
 
 
 @pytest.mark.parametrize("pattern", ["*.txt", ""])

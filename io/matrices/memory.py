@@ -14,6 +14,7 @@ import scipy
 
 from ..errors import DataError
 from ..messages import listed
+from ..stores.matrix import canonical_rows
 from .blocks import BLOCK_NUMBERS, Block, RowBlocks, cut_rows
 from .compressed import Dense, SparseByColumn, SparseByRow
 from .names import check_unique
@@ -126,15 +127,7 @@ class RowsInMemory(RowBlocks):
     """A NumPy array or a SciPy matrix. Entries of a sparse matrix that occur twice are added up, as SciPy does."""
 
     def __init__(self, data: Any, column_names: list[str] | None, row_names: pa.Array | None, where: str):
-        self._rows: Block = data
-        if not scipy.sparse.issparse(data):
-            self._rows = np.asarray(data)
-        else:
-            self._rows = scipy.sparse.csr_matrix(data)
-            if not self._rows.has_canonical_format:
-                # A copy, because the arrays belong to the caller.
-                self._rows = self._rows.copy()
-                self._rows.sum_duplicates()
+        self._rows: Block = canonical_rows(data) if scipy.sparse.issparse(data) else np.asarray(data)
         super().__init__(where, self._rows.shape, row_names, column_names)
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
@@ -152,6 +145,11 @@ class DaskRows(RowBlocks):
     """A Dask array of NumPy or SciPy blocks, which are computed one after another."""
 
     def __init__(self, array: Any, column_names: list[str] | None, row_names: pa.Array | None, where: str):
+        if not all(np.isfinite(length) for length in array.shape):
+            raise DataError(
+                f"{where}: the numbers of rows of this Dask array's chunks are not known; call "
+                f"array.compute_chunk_sizes() first"
+            )
         super().__init__(where, (int(array.shape[0]), int(array.shape[1])), row_names, column_names)
         self._array = array
 

@@ -394,6 +394,8 @@ class _Writer:
         self.rows = _CheckedRows(store.url, dtype)
         self.chunks: list[MatrixChunkInfo] = []
         self.digest = hashlib.sha256(str(dtype).encode())
+        # A folder without matrix.json is no matrix. So an interrupted write leaves no matrix, instead of a mixture of two.
+        store.delete("matrix.json")
 
     def add(self, block: MatrixBlock) -> None:
         """Check some rows and write them as a chunk."""
@@ -450,15 +452,24 @@ def _cut_all(data: MatrixBlock | Iterable[MatrixBlock], chunk_numbers: int) -> I
 def _cut(block: MatrixBlock, chunk_numbers: int) -> Iterator[MatrixBlock]:
     """Cut a block into parts with at most ``chunk_numbers`` stored numbers; a longer row is a part of its own."""
     if scipy.sparse.issparse(block):
-        block = scipy.sparse.csr_matrix(block)
         # An entry that is stored twice would count as two entries below.
-        block.sum_duplicates()
+        block = canonical_rows(block)
         numbers_before = block.indptr.astype(np.int64)
     else:
         block = np.asarray(block)
         numbers_before = np.arange(len(block) + 1) * block.shape[1]
     for first, stop in bounded_ranges(numbers_before, chunk_numbers):
         yield block[first:stop]
+
+
+def canonical_rows(data: MatrixBlock) -> MatrixBlock:
+    """Return a sparse matrix as CSR matrix with ascending columns, in which entries that occur twice are added up."""
+    rows = scipy.sparse.csr_matrix(data)
+    if not rows.has_canonical_format:
+        # A copy, because the arrays may belong to the caller.
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def _sparse_arrays(block: MatrixBlock, dtype: np.dtype) -> dict[str, np.ndarray]:

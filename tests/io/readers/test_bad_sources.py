@@ -396,6 +396,14 @@ def test_missing_documents_and_lone_surrogates_need_an_option():
     assert collect(open_in_memory(["aa", "b\ud800 cc"], ReadOptions(encoding_errors="replace")))[1] == [["aa"], ["cc"]]
 
 
+def test_a_dask_array_of_unknown_length_is_refused_with_the_way_out():
+    array = pytest.importorskip("dask.array").from_array(np.array([[1, 2], [3, 0]]), chunks=1)
+    unknown = array[array[:, 0] > 1]
+    with pytest.raises(DataError, match=r"chunks are not known; call array\.compute_chunk_sizes\(\) first"):
+        open_in_memory(unknown, ReadOptions())
+    assert collect(open_in_memory(unknown.compute_chunk_sizes(), ReadOptions()))[1] == [["0", "0", "0"]]
+
+
 def test_mixed_formats(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "b.csv").write_text("text\n")

@@ -47,6 +47,30 @@ def test_blocks_of_rows_are_joined(tmp_path):
     assert isinstance(open_data(str(tmp_path / "a")), Matrix)
 
 
+def test_the_matrix_of_the_caller_stays_as_it_was(tmp_path):
+    # Row 0 has an entry twice, and the columns of row 1 do not ascend.
+    arrays = np.array([1.0, 2, 3, 4]), np.array([1, 1, 1, 0], np.int32), np.array([0, 2, 4], np.int32)
+    A = scipy.sparse.csr_matrix(tuple(array.copy() for array in arrays), shape=(2, 2))
+    # Arrays of a memory map cannot be written to.
+    for array in (A.data, A.indices, A.indptr):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(whole(write_matrix(str(tmp_path / "a"), A)), [[0, 3], [4, 3]])
+    for array, before in zip((A.data, A.indices, A.indptr), arrays, strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+def test_an_interrupted_write_over_a_matrix_leaves_no_mixture_of_two(tmp_path):
+    def blocks():
+        yield np.full((2, 3), 7.0)
+        raise KeyboardInterrupt
+
+    write_matrix(str(tmp_path / "a"), np.ones((4, 3)))
+    with pytest.raises(KeyboardInterrupt):
+        write_matrix(str(tmp_path / "a"), blocks())
+    with pytest.raises(DataError, match=r"no matrix here \(no matrix\.json\)"):
+        Matrix(str(tmp_path / "a"))
+
+
 def test_the_hash_is_that_of_the_content(tmp_path):
     A = np.eye(4)
     found = [write_matrix(str(tmp_path / n), m).hash for n, m in (("a", A), ("b", A), ("c", 2 * A))]

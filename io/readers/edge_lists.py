@@ -47,8 +47,8 @@ def read_list(file: SourceFile, options: EdgeOptions) -> Iterator[Pairs]:
     """
     list_format = None
     for data, line in line_blocks(file, Partition(file)):
-        # Comments become empty lines, so that the other lines keep their numbers.
-        text = re.sub(rb"(?m)^[ \t]*[#%].*$|\r$", b"", data)
+        # Comments and blanks become empty lines, so that the other lines keep their numbers.
+        text = re.sub(rb"(?m)^[ \t]*([#%].*|\r?$)|\r$", b"", data)
         if not text.strip():
             continue
         if list_format is None:

@@ -111,6 +111,7 @@ def edges_of_matrix(
     # Duplicates are added up before zeros are removed: weights that add up to 0 leave no edge.
     weights.sum_duplicates()
     weights.eliminate_zeros()
+    _check_sums(weights.data, where)
     if not options.directed:
         weights = _symmetric(weights, where)
     if names is None:
@@ -160,6 +161,15 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
             f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, and at most "
             f"{largest:.3g}; correct it, or ignore weights with --unweighted (in Python, ingest_graph(..., "
             f"weighted=False))"
+        )
+
+
+def _check_sums(weights: np.ndarray, where: str) -> None:
+    """Raise DataError if the weights of an edge that occurs more than once add up to more than a 32-bit number."""
+    if not np.isfinite(weights).all():
+        raise DataError(
+            f"{where}: an edge occurs more than once, and its weights add up to more than "
+            f"{np.finfo(np.float32).max:.3g}; scale the weights"
         )
 
 
@@ -262,6 +272,7 @@ def _edges_of_numbers(
         # Conversion to CSR has added up repeated edges.
         matrix.data[:] = 1
     matrix.eliminate_zeros()
+    _check_sums(matrix.data, where)
     if not options.directed:
         matrix = _symmetric(matrix, where)
     return _edges(matrix, names, where, options)
@@ -329,4 +340,7 @@ def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) ->
                 f"{file.url}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
                 f"--columns (in Python, ingest_graph(..., source=..., target=...))"
             )
+    for name in (*columns, options.weight):
+        if present.count(name) > 1:
+            raise DataError(f"{file.url}: {present.count(name)} columns have the name {name!r}; rename all but one")
     return columns

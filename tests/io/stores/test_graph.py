@@ -79,6 +79,13 @@ def test_blanks_around_names_do_not_make_other_nodes(read, text):
     assert read(text).nodes.to_pylist() == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("separator", ["\t", ",", " "])
+@pytest.mark.parametrize("blank", ["", " ", "\t", " \t ", "\t\r", "\r"])
+def test_lines_of_blanks_are_skipped(read, separator, blank):
+    edges = f"a{separator}b\n{blank}\nb{separator}c\n{blank}"
+    assert edges_of(read(edges)) == both_ways({("a", "b"): 1.0, ("b", "c"): 1.0})
+
+
 def test_blanks_between_a_comma_and_a_quote_are_refused(read):
     with pytest.raises(DataError, match="line 2: remove the blanks between a comma and a quote"):
         read('a,b\n"b", "c"\n')
@@ -294,6 +301,23 @@ def test_matrices_that_cannot_be_a_graph_are_refused(tmp_path):
     (tmp_path / "m.mtx.gz").write_bytes(gzip.compress(b"%%MatrixMarket matrix coordinate real general\n")[:-8])
     with pytest.raises(DataError, match=r"m\.mtx\.gz, after line 0: the gzip data is cut off"):
         graph_of(str(tmp_path / "m.mtx.gz"), tmp_path / "graph")
+
+
+def test_weights_whose_sum_is_too_large_are_refused(read):
+    too_large = "an edge occurs more than once, and its weights add up to more than 3.4e"
+    with pytest.raises(DataError, match=rf"edges\.txt: {too_large}"):
+        read("a b 3e38\na b 3e38\n")
+    repeated = scipy.sparse.csr_array((np.full(2, 3e38), [1, 1], [0, 2, 2]), shape=(2, 2))
+    with pytest.raises(DataError, match=f"matrix: {too_large}"):
+        read_edges(repeated)
+
+
+def test_columns_of_parquet_that_have_the_same_name_are_refused(tmp_path):
+    path = tmp_path / "edges.parquet"
+    for names, match in ((["x", "x"], "2 columns have the name 'x'"), (["x", "y", "weight", "weight"], "2 .* 'weight'")):
+        pq.write_table(pa.Table.from_arrays([pa.array([1])] * len(names), names=names), path)
+        with pytest.raises(DataError, match=rf"edges\.parquet: {match}.*; rename all but one"):
+            read_edges(str(path))
 
 
 def test_parquet(tmp_path):

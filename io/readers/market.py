@@ -16,7 +16,7 @@ from .bags import read_names
 from .batches import ReadOptions
 from .matrices import MatrixFileReader
 from .source import Partition, SourceFile, find_files, line_blocks
-from .triples import Check, Header, MatrixMarketReader, entry_blocks, refuse_bad_numbers
+from .triples import MOST_EMPTY_DOCUMENTS, Check, Header, MatrixMarketReader, entry_blocks, refuse_bad_numbers
 
 
 class TransposedMatrixMarketReader(MatrixFileReader):
@@ -100,6 +100,11 @@ class MarketColumns(RowBlocks):
         self.header = MatrixMarketReader((file,), options).header(file)
         # The header calls a row a document. Here, a column is one.
         super().__init__(file.url, (self.header.n_words, self.header.n_documents), row_names, column_names)
+        if not 0 <= self.shape[0] <= self.header.n_entries + MOST_EMPTY_DOCUMENTS or self.shape[1] < 0:
+            raise DataError(
+                f"{file.url}, line {self.header.n_lines}: {self.shape[0]:,} columns and {self.shape[1]:,} rows cannot "
+                f"have {self.header.n_entries:,} entries; correct the header"
+            )
         self._binarize = options.binarize
         for kind, names, length in (("columns", row_names, self.shape[0]), ("rows", column_names, self.shape[1])):
             if names is not None and len(names) != length:

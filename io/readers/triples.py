@@ -11,7 +11,7 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start
-from .bags import bag_batches, read_names, whole_number
+from .bags import MAX_COUNT, bag_batches, read_names, whole_number
 from .batches import Batch, row_keys
 from .reader import Reader
 from .source import Partition, SourceFile, line_blocks
@@ -239,7 +239,7 @@ def _parse_quickly(data: bytes, n_columns: int, value_type: str) -> list[np.ndar
         columns = [column.to_numpy() for column in table.columns]
     except pa.ArrowInvalid:
         return None
-    if value_type == "real" and (columns[2] % 1).any():
+    if value_type == "real" and not ((columns[2] % 1 == 0) & (np.abs(columns[2]) <= MAX_COUNT)).all():
         return None
     return columns
 

@@ -321,6 +321,7 @@ def test_a_vocabulary_that_is_not_utf8(tmp_path):
             "line 3: numbers of rows, columns and entries",
         ),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 0.5\n", "line 3: 3 whole numbers"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1e300\n", "line 3: 3 whole numbers.*1e300"),
         (
             "%%MatrixMarket matrix coordinate integer general\n2 2 2\n2 1 1\n1 1 1\n",
             "line 4: .* comes after a higher one",
@@ -330,6 +331,12 @@ def test_a_vocabulary_that_is_not_utf8(tmp_path):
 def test_bad_matrixmarket(tmp_path, text, match):
     (tmp_path / "x.mtx").write_text(text)
     refuses(tmp_path / "x.mtx", rf"x\.mtx, {match}")
+
+
+@pytest.mark.parametrize("sizes", ["2 3000000000 1", "2 -1 1", "-2 3 1"])
+def test_a_header_with_a_damaged_number_of_columns_takes_no_memory(tmp_path, sizes):
+    (tmp_path / "x.mtx").write_text(f"%%MatrixMarket matrix coordinate integer general\n{sizes}\n1 1 1\n")
+    refuses(tmp_path / "x.mtx", r"x\.mtx, line 2: .* cannot have 1 entries; correct the header", transpose=True)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .chunk import Chunk, make_chunk
 from .corpus import ChunkInfo, Corpus, commit_corpus, write_chunk
@@ -19,8 +20,9 @@ def select_documents(corpus: Corpus, files: Collection[str], url: str | os.PathL
     """
     store = Store(url)
     if not store.exists("corpus.json"):
-        is_wanted = np.isin(corpus.documents["file"].to_numpy(zero_copy_only=False), sorted(files))
-        _write_selection(store, corpus, is_wanted)
+        # Arrow looks each file up in a hash table. NumPy's `isin` would compare all documents with each of the files.
+        is_wanted = pc.is_in(corpus.documents["file"], pa.array(files, pa.string()))
+        _write_selection(store, corpus, is_wanted.to_numpy())
     return Corpus(url)
 
 

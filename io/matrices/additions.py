@@ -8,6 +8,7 @@ import glob
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
     store = Store(url)
     if not store.is_local:
         raise DataError(f"{url}: results can be added to local files only; copy the file here first")
-    target = Path(store.path)
+    # The file that a link leads to gets the results. Otherwise, the copy would take the place of the link.
+    target = Path(store.path).resolve()
     _undo_interrupted_replacement(target)
     if not target.exists():
         raise DataError(f"{url}: no such file")
@@ -144,10 +146,15 @@ def _encode(element: Any, kind: str, version: str) -> None:
 # --- files ---
 
 
-def _version(path: Path) -> tuple[int, int, int]:
-    """Return numbers that differ after the file was changed or replaced."""
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size
+def _version(path: Path) -> dict[Path, tuple[int, int, int]]:
+    """Return numbers that differ after a file, or any file of a folder, was changed or replaced."""
+    found = {}
+    for each in [path, *path.rglob("*")]:
+        # Another program may delete files at this moment, which is a change.
+        with suppress(FileNotFoundError):
+            status = each.stat()
+            found[each] = status.st_ino, status.st_mtime_ns, status.st_size
+    return found
 
 
 def _copy(source: Path, copy: Path) -> None:

@@ -37,6 +37,8 @@ FORMATS = ("edges", "npz", "matrixmarket", "parquet")
 _EXTENSIONS = {".npz": "npz", ".mtx": "matrixmarket", ".mm": "matrixmarket", ".parquet": "parquet", ".pq": "parquet"}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
+#: Rows of a Parquet file whose names are converted at once.
+PARQUET_ROWS = 1 << 20
 
 
 def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
@@ -312,18 +314,21 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[Pairs]:
         except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
     columns = _node_columns(file, table.column_names, options)
-    source, target = (_cast_column(file, table, name, pa.string()).combine_chunks() for name in columns)
-    if source.null_count or target.null_count:
-        raise DataError(f"{file.url}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
-    weight = None
-    if options.weight in table.column_names and options.weighted is not False:
-        weight = _cast_column(file, table, options.weight, pa.float64()).to_numpy()
-    yield Pairs(source, target, weight)
+    is_weighted = options.weight in table.column_names and options.weighted is not False
+    # In parts, because an array of strings has at most 2 GiB.
+    for rows in table.to_batches(PARQUET_ROWS):
+        source, target = (_cast_column(file, rows, name, pa.string()) for name in columns)
+        if source.null_count or target.null_count:
+            raise DataError(f"{file.url}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
+        weight = None
+        if is_weighted:
+            weight = _cast_column(file, rows, options.weight, pa.float64()).to_numpy(zero_copy_only=False)
+        yield Pairs(source, target, weight)
 
 
-def _cast_column(file: SourceFile, table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+def _cast_column(file: SourceFile, rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     try:
-        return table[name].cast(kind)
+        return rows[name].cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{file.url}: column {name!r} cannot be read as {kind} ({error}); convert it") from None
 

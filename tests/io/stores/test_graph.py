@@ -10,6 +10,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 from corpusmill.io.errors import DataError
+from corpusmill.io.readers import edges
 from corpusmill.io.readers.edge_options import EdgeOptions
 from corpusmill.io.readers.edges import read_edges
 from corpusmill.io.stores.graph import Graph, write_graph
@@ -318,6 +319,18 @@ def test_columns_of_parquet_that_have_the_same_name_are_refused(tmp_path):
         pq.write_table(pa.Table.from_arrays([pa.array([1])] * len(names), names=names), path)
         with pytest.raises(DataError, match=rf"edges\.parquet: {match}.*; rename all but one"):
             read_edges(str(path))
+
+
+def test_parquet_is_read_in_parts(tmp_path, monkeypatch):
+    names = np.random.default_rng(0).integers(0, 9, (2, 40)).astype(str)
+    table = pa.table({"source": names[0], "target": names[1], "weight": np.arange(1.0, 41)})
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        table = table.set_column(0, "source", table["source"].cast(kind))
+        pq.write_table(table, tmp_path / "e.parquet", row_group_size=11)
+        whole = graph_of(str(tmp_path / "e.parquet"), tmp_path / "whole")
+        with monkeypatch.context() as changed:
+            changed.setattr(edges, "PARQUET_ROWS", 3)
+            assert graph_of(str(tmp_path / "e.parquet"), tmp_path / "parts").hash == whole.hash
 
 
 def test_parquet(tmp_path):

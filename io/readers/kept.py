@@ -1,6 +1,6 @@
 """Columns of a source that are kept with the documents, such as date, title and author.
 
-All readers follow one rule: text, numbers, booleans, decimals, dates and times are kept. Nested values are refused,
+All readers follow one rule: text, numbers, booleans, decimals, dates and timestamps are kept. Nested values are refused,
 and so are other binary ones; a field of a nested value has a name of its own, such as "article.date".
 """
 
@@ -67,10 +67,10 @@ def _can_be_kept(kind: pa.DataType) -> bool:
 
 
 def _describe_refusal(name: str, where: str, kind: str, is_nested: bool) -> str:
-    advice = ""
+    advice = "convert the column to text"
     if is_nested:
-        advice = f"; name a field of an object as '{name}.FIELD', or leave the column out"
-    return f"{where}: column {name!r} is {kind}, and keep takes text, numbers, booleans, dates and times{advice}"
+        advice = f"name a field of an object as '{name}.FIELD', or leave the column out"
+    return f"{where}: column {name!r} is {kind}, and keep takes text, numbers, booleans, dates and timestamps; {advice}"
 
 
 def _as_utf8(column: pa.Array | pa.ChunkedArray, name: str, where: Callable[[int], str]) -> pa.Array | pa.ChunkedArray:

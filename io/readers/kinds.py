@@ -140,7 +140,11 @@ def _uncastable(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Misfit
 
 
 def _shown(value: pa.Scalar) -> str:
-    return repr(value.as_py() if pa.types.is_string(value.type) else str(value))[:SHOWN_CHARACTERS]
+    try:
+        text = value.as_py() if pa.types.is_string(value.type) else str(value)
+    except OverflowError:  # a time after the year 9999, with which Python's dates end
+        text = value.cast(pa.string()).as_py()
+    return repr(text)[:SHOWN_CHARACTERS]
 
 
 def _without_empty(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -113,7 +113,20 @@ def test_nested_values_are_refused_by_one_rule(tmp_path, value):
             keep(source, tmp_path, "n", overwrite=True)
 
 
+def test_times_of_the_day_are_refused_with_the_way_out(tmp_path):
+    table = pa.table({"text": [TEXT], "at": pa.array([3600], pa.time32("s"))})
+    with pytest.raises(DataError, match=r"'at' is time32\[s\], .*, dates and timestamps; convert the column to text"):
+        keep(table, tmp_path, "at")
+
+
 # --- odd values ---
+
+
+def test_a_time_after_the_year_9999_is_kept(tmp_path):
+    # Milliseconds that were taken for seconds give such times. Python has no dates for them.
+    times = pa.array([1_700_000_000_000, 0], pa.timestamp("s"))
+    kept = keep(pa.table({"text": [TEXT, TEXT], "at": times}), tmp_path, "at")["at"]
+    assert kept.cast(pa.int64()).to_pylist() == [1_700_000_000_000_000_000, 0]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "pandas"])

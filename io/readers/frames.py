@@ -157,8 +157,8 @@ class DictionaryRows:
             raise DataError(_describe_types(name, values, row_name)) from None
         except UnicodeEncodeError as error:
             raise DataError(
-                f"{row_name(0)} or later: column {name!r} has {error.object[error.start]!r}, which cannot be encoded as "
-                f"UTF-8; remove or replace it"
+                f"{row_name(0)} or later: column {name!r} has {error.object[error.start]!r}, which cannot be encoded "
+                f"as UTF-8; remove or replace it"
             ) from None
         return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 

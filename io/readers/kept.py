@@ -1,7 +1,7 @@
 """Columns of a source that are kept with the documents, such as date, title and author.
 
-All readers follow one rule: text, numbers, booleans, decimals, dates and timestamps are kept. Nested values are refused,
-and so are other binary ones; a field of a nested value has a name of its own, such as "article.date".
+All readers follow one rule: text, numbers, booleans, decimals, dates and timestamps are kept. Nested values are
+refused, and so are other binary ones; a field of a nested value has a name of its own, such as "article.date".
 """
 
 import json

@@ -394,7 +394,7 @@ class _Writer:
         self.rows = _CheckedRows(store.url, dtype)
         self.chunks: list[MatrixChunkInfo] = []
         self.digest = hashlib.sha256(str(dtype).encode())
-        # A folder without matrix.json is no matrix. So an interrupted write leaves no matrix, instead of a mixture of two.
+        # A folder without matrix.json is no matrix. So an interrupted write leaves none, instead of a mixture of two.
         store.delete("matrix.json")
 
     def add(self, block: MatrixBlock) -> None:

@@ -111,7 +111,7 @@ def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
 
 
 def _joins_urls(url: str) -> bool:
-    """Return whether "::" joins URLs for fsspec, as in "simplecache::s3://bucket/x". It may be part of a file's name."""
+    """Return whether "::" joins URLs for fsspec, as in "simplecache::s3://bucket/x", or is part of a file's name."""
     return "://" in url or url.partition("::")[0] in fsspec.available_protocols()
 
 

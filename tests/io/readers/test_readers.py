@@ -181,7 +181,7 @@ def test_a_folder_of_files(tmp_path):
     assert read(tmp_path) == (["a/one.txt", "b/two"], [["eins"], ["zwei", "lines"]])
 
 
-@pytest.mark.parametrize("name", ["File::Spec.txt", "a*b?.txt", "[a]#1.txt", "50%20off;.txt", "naïve 猫.txt", "a\nb.txt"])
+@pytest.mark.parametrize("name", ["File::Spec.txt", "a*b?.txt", "[a]#1.txt", "5%20.txt", "naïve 猫.txt", "a\nb.txt"])
 def test_names_of_files_may_have_any_characters(tmp_path, monkeypatch, name):
     write_lines(tmp_path / name, ["one fish"])
     expected = [f"{name}:1"], [["one", "fish"]]

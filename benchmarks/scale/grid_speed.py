@@ -17,7 +17,7 @@ from corpusmill import Corpus, Word2Vec
 from corpusmill.kernels.simd.aligned import aligned_copy
 from corpusmill.pipeline.engine.algorithm import Address
 from corpusmill.pipeline.engine.capacity import Capacity
-from corpusmill.pipeline.engine.cluster.leases import balanced_places
+from corpusmill.pipeline.engine.cluster.pool import balanced_places
 from corpusmill.pipeline.engine.grid import Grid
 
 from benchmarks.common import JSON, QUICK, print_row, write_json

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
 from .capacity import Capacity
-from .cluster.leases import balanced_places
+from .cluster.pool import balanced_places
 from .cluster.watch import ClusterWatch, TaskLost
 from .device import DeviceMemory, device_memory
 from .worker.contributions import (

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from corpusmill.pipeline.engine.capacity import Capacity
-from corpusmill.pipeline.engine.cluster.leases import Pool, divided
 from corpusmill.pipeline.engine.cluster.open import dask_settings
+from corpusmill.pipeline.engine.cluster.pool import Pool, divided
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.executors import (
     Executor,

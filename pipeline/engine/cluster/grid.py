@@ -10,8 +10,8 @@ from ..worker.contributions import Contribution, ContributionLost
 from ..worker.grid_training import GridPlan
 from ..worker.tasks import AppliedBlock
 from .columns import train_on_worker
-from .leases import Pool
 from .plugins import close_pool, open_pool
+from .pool import Pool
 from .sweep import LOOK_SECONDS, submit_graph, workers_of
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from ..worker.contributions import (
 )
 from ..worker.overlap import MAX_AHEAD
 from ..worker.tasks import AppliedBlock, ShardProgress
-from .leases import Pool, divided
+from .pool import Pool, divided
 
 #: Prefix of the keys of all tasks that sweep.
 SWEEP_PREFIX = "sweep-"

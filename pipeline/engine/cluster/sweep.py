@@ -12,7 +12,6 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, OnSwept, SweepOutcome, SweepPhase
-from .leases import Pool
 from .plugins import (
     SWEEP_PREFIX,
     ShardLease,
@@ -22,6 +21,7 @@ from .plugins import (
     sweep_on_worker,
     update_on_worker,
 )
+from .pool import Pool
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -12,8 +12,8 @@ import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster import watch
-from corpusmill.pipeline.engine.cluster.leases import balanced_places
 from corpusmill.pipeline.engine.cluster.open import open_cluster
+from corpusmill.pipeline.engine.cluster.pool import balanced_places
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train

@@ -5,8 +5,8 @@ import time
 
 import pytest
 from corpusmill.pipeline.engine.capacity import Capacity
-from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_places, divided
 from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, has_untaken_shards, open_divided_pool
+from corpusmill.pipeline.engine.cluster.pool import CUT_SLACK, Pool, balanced_places, divided
 from distributed import Client, LocalCluster
 from hypothesis import example, given
 from hypothesis import strategies as st

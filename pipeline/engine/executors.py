@@ -203,8 +203,11 @@ class OnDask(Executor):
 
     def __init__(self, client: "Client"):
         from .cluster.columns import ColumnExchange
+        from .cluster.exchange import Exchange
         from .cluster.keep_memory import KeepMemory
-        from .cluster.plugins import Exchange, FreeStrandedTasks, Leases
+        from .cluster.leases import Leases
+        from .cluster.pool_sweeper import PoolSweeper
+        from .cluster.stranded import FreeStrandedTasks
 
         self.client = client
         self._watch = ClusterWatch(client)
@@ -214,7 +217,7 @@ class OnDask(Executor):
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}
         with self.guarded():
-            for plugin in (FreeStrandedTasks(), Leases(), KeepMemory(), Exchange(), ColumnExchange()):
+            for plugin in (FreeStrandedTasks(), Leases(), KeepMemory(), PoolSweeper(), Exchange(), ColumnExchange()):
                 client.register_plugin(plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
@@ -293,7 +296,7 @@ class OnDask(Executor):
         on_swept: OnSwept,
     ) -> Iterator[FinishSweep]:
         """Sweep with one task per worker. Each worker begins with shards near those that it swept before."""
-        from .cluster.plugins import swept_topic
+        from .cluster.pool_sweeper import swept_topic
         from .cluster.sweep import ClusterSweep
 
         sweep = ClusterSweep(self.client, phase, dict(zip(positions, tokens, strict=True)), on_swept, self._fail)

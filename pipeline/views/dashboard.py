@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, TypedDict
 from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ..engine.cluster.plugins import Leases
+from ..engine.cluster.leases import Leases
 from ..engine.events import Event, RunFailed, RunFinished, RunStarted
 from .pages.live import WorkerMemory, render_content, render_frame
 from .prometheus import metric_families_of_runs

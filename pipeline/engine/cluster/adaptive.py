@@ -7,7 +7,7 @@ class AdaptToShards(Adaptive):
     """Dask's adaptive scaling, extended by the shards that no worker has taken.
 
     Dask itself counts tasks. A sweep is one long task per worker, however many shards wait, so Dask alone would not add
-    workers. The scheduler must have the plugin `plugins.Leases`.
+    workers. The scheduler must have the plugin `leases.Leases`.
     """
 
     async def target(self) -> int:

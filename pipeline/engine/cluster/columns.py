@@ -21,7 +21,7 @@ from ..worker.device_counts import DeviceCounts
 from ..worker.grid_training import DEVICE_SHARE, GridPlan, GridTrainer
 from ..worker.held import HeldArrays, Key, release_files
 from ..worker.tasks import AppliedBlock
-from .plugins import LOOK_AGAIN_SECONDS, Exchange
+from .exchange import LOOK_AGAIN_SECONDS, Exchange
 
 
 class AttemptEnded(Exception):

@@ -10,7 +10,7 @@ from ..worker.contributions import Contribution, ContributionLost
 from ..worker.grid_training import GridPlan
 from ..worker.tasks import AppliedBlock
 from .columns import train_on_worker
-from .plugins import close_pool, open_pool
+from .leases import close_pool, open_pool
 from .pool import Pool
 from .sweep import LOOK_SECONDS, submit_graph, workers_of
 

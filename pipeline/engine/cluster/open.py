@@ -128,7 +128,7 @@ def _adapt(client: Client, kind: str, limits: Options) -> None:
         client.cluster.adapt(**limits)
         return
     from .adaptive import AdaptToShards
-    from .plugins import Leases
+    from .leases import Leases
 
     client.register_plugin(Leases())
     client.cluster.adapt(Adaptive=AdaptToShards, **limits)

@@ -12,16 +12,10 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, OnSwept, SweepOutcome, SweepPhase
-from .plugins import (
-    SWEEP_PREFIX,
-    ShardLease,
-    close_pool,
-    has_untaken_shards,
-    open_divided_pool,
-    sweep_on_worker,
-    update_on_worker,
-)
+from .exchange import update_on_worker
+from .leases import SWEEP_PREFIX, ShardLease, close_pool, has_untaken_shards, open_divided_pool
 from .pool import Pool
+from .pool_sweeper import sweep_on_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -194,10 +194,10 @@ def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
 @pytest.mark.usefixtures("_few_threads_of_nmf")
 def test_a_worker_without_a_device_gets_sums_through_the_host(cluster, protocol, tmp_path):
     from corpusmill import NMF
-    from corpusmill.pipeline.engine.cluster import plugins
+    from corpusmill.pipeline.engine.cluster import exchange
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
-    with mock.patch.object(plugins, "has_device_space", return_value=False):
+    with mock.patch.object(exchange, "has_device_space", return_value=False):
         found = trained(cluster("ucx"), NMF(3, max_iter=1, device="cuda"), corpus)
     alone = NMF(3, max_iter=1, device="cuda").fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(found.components_, alone.components_)
@@ -310,14 +310,14 @@ def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp
 @pytest.mark.usefixtures("_few_threads_of_lda")
 def test_other_models_get_deltas_through_the_host_without_a_device(model, cluster, protocol, tmp_path):
     from corpusmill import LDA, RandomIndexing
-    from corpusmill.pipeline.engine.cluster import plugins
+    from corpusmill.pipeline.engine.cluster import exchange
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
     models = {
         "lda": LDA(3, max_iter=1, device="cuda", random_state=1),
         "random indexing": RandomIndexing(45, window=2, seed_length=4, device="cuda"),
     }
-    with mock.patch.object(plugins, "has_device_space", return_value=False):
+    with mock.patch.object(exchange, "has_device_space", return_value=False):
         with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
             found = trained(cluster("ucx"), clone(models[model]), corpus)
     expected = clone(models[model]).set_params(device="cpu").fit(corpus, evaluate_every=0)

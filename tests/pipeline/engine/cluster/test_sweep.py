@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA, ingest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
-from corpusmill.pipeline.engine.cluster.plugins import Exchange
+from corpusmill.pipeline.engine.cluster.pool_sweeper import PoolSweeper
 from corpusmill.pipeline.engine.cluster.sweep import workers_of
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.epoch import Training, _Engine, train
@@ -215,9 +215,9 @@ class Pausing(Fragile):
             while len(list(Path(self.folder).iterdir())) < 2:
                 time.sleep(0.01)
             if worker.name == 1:
-                exchange = worker.plugins[Exchange.name]
-                (pool,) = exchange._pools
-                exchange.stop(pool)
+                sweeper = worker.plugins[PoolSweeper.name]
+                (pool,) = sweeper._pools
+                sweeper.stop(pool)
             elif worker.status is Status.running:
                 while self.workers[1].state.executing_count:
                     time.sleep(0.01)

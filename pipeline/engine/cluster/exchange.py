@@ -1,0 +1,124 @@
+"""A plugin for Dask's workers: they fetch deltas from each other, to update blocks."""
+
+import asyncio
+import contextlib
+from typing import Any, cast
+
+from distributed import Worker, get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.protocol import Serialize, to_serialize
+from distributed.utils import sync
+
+from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
+from ....kernels.cuda.residents import RESIDENT_SHARE
+from ..device import has_device_space, received, sendable, sends_device_memory
+from ..worker.contributions import (
+    FETCHES_AT_ONCE,
+    Contribution,
+    ContributionLost,
+    Pieces,
+    Source,
+    SweepPhase,
+    update_blocks,
+)
+from ..worker.tasks import AppliedBlock
+
+#: Seconds after which a worker that waits for another one looks again whether to go on.
+LOOK_AGAIN_SECONDS = 1.0
+
+
+class Exchange(WorkerPlugin):
+    """Lets other workers fetch the deltas that this worker has swept, and fetches theirs."""
+
+    name = "corpusmill-exchange"
+    idempotent = True
+
+    def setup(self, worker: Worker) -> None:
+        """Register the handler of other workers' requests."""
+        self.worker = worker
+        worker.handlers["corpusmill_give"] = self.give
+
+    async def give(self, source: Source, indices: list[int], to_device: bool) -> object:
+        """Return the pieces of some blocks of a contribution, or None if this worker does not have it.
+
+        ``to_device``: those on the device of this worker go to that of the other one. Otherwise, the answer also has
+        what this worker has done on its device, for the metrics of the task that fetches.
+        """
+        contribution = self._own_contribution(Source(*source))
+        if contribution is None:
+            return None
+        if to_device:
+            return {"pieces": _sendable(contribution.pieces(indices)), "traffic": []}
+        # In another thread, because packing takes long, and this one answers all requests.
+        pieces, traffic = await asyncio.to_thread(contribution.packed_pieces, indices)
+        return {"pieces": to_serialize(pieces), "traffic": [[*entry, *total] for entry, total in traffic.items()]}
+
+    def _own_contribution(self, source: Source) -> Contribution | None:
+        contribution = self.worker.data.get(source.key)
+        if not isinstance(contribution, Contribution) or contribution.identifier != source.identifier:
+            return None
+        if not contribution.has_deltas:
+            # Dask moved the result to the disk of this worker, or to this worker from another one.
+            return None
+        return contribution
+
+    def fetch(self, source: Source, indices: list[int]) -> Pieces:
+        """Return the pieces of some blocks of a contribution; raise ContributionLost if its worker has died."""
+        if source.address == self.worker.address:
+            contribution = self._own_contribution(source)
+            pieces = None if contribution is None else contribution.pieces(indices)
+        else:
+            # Several threads fetch at the same time.
+            expected = FETCHES_AT_ONCE * source.nbytes
+            to_device = (
+                source.on_device and sends_device_memory(source.address) and has_device_space(expected, RESIDENT_SHARE)
+            )
+            given = sync(self.worker.loop, self._fetch, source, indices, to_device)
+            if given is None:
+                raise ContributionLost(source.address)
+            pieces = given["pieces"]
+            # Between workers in one process, nothing is serialized.
+            if isinstance(pieces, Serialize):
+                pieces = pieces.data
+            if to_device:
+                pieces = [(node, [received(delta) for delta in deltas]) for node, deltas in pieces]
+            for operation, cause, calls, nbytes in given["traffic"]:
+                LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
+        if pieces is None:
+            raise ContributionLost(source.address)
+        return pieces
+
+    async def _fetch(self, source: Source, indices: list[int], to_device: bool) -> dict[str, Any] | None:
+        partner = self.worker.rpc(source.address)
+        giving = asyncio.ensure_future(
+            partner.corpusmill_give(source=tuple(source), indices=indices, to_device=to_device)
+        )
+        # Dask tries for half a minute to connect to a worker that has died. The scheduler notices its death earlier.
+        while True:
+            done, _ = await asyncio.wait({giving}, timeout=LOOK_AGAIN_SECONDS)
+            if done:
+                break
+            if not await self.worker.scheduler.corpusmill_has_worker(address=source.address):
+                giving.cancel()
+                return None
+        with contextlib.suppress(OSError):
+            given: dict[str, Any] | None = giving.result()
+            return given
+        return None
+
+
+def _sendable(pieces: Pieces) -> Serialize:
+    """Return pieces for the device of another worker, so marked that Dask serializes each array by itself.
+
+    Dask chooses the way by the type of the array and by the protocol. It would pickle an unmarked piece as a whole.
+    """
+    marked = []
+    for node, deltas in pieces:
+        marked.append(to_serialize([node, to_serialize([to_serialize(sendable(delta)) for delta in deltas])]))
+    return to_serialize(marked)
+
+
+def update_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[AppliedBlock]:
+    """Update some blocks, with deltas from all workers."""
+    exchange = cast(Exchange, get_worker().plugins[Exchange.name])
+    return update_blocks(phase, blocks, sources, exchange.fetch)

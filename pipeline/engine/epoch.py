@@ -320,8 +320,7 @@ class _Engine:
     def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
         ranges = [(self.job, blocks.start, blocks.stop) for blocks in self.algorithm.begin_ranges()]
-        # The key is unique, because Dask answers a known key with the old result.
-        for _ in self.executor.run(tasks.begin_blocks, ranges, key=f"begin-{self.job.training}"):
+        for _ in self.executor.run(tasks.begin_blocks, ranges, name="begin"):
             pass
         self._commit(0, [])
 

@@ -72,8 +72,15 @@ class Executor(ABC):
         """Raise DataError if a worker cannot read one of these folders of this machine; URLs are not checked."""
 
     @abstractmethod
+    def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:
+        """Run independent tasks; yield (position, result) as they finish. ``name`` need not be unique."""
+
+    @abstractmethod
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
-        """Start a task; return its handle, which `completed` takes."""
+        """Start a task whose arguments may be handles of other tasks; return its handle, which `completed` takes.
+
+        Dask answers a key that it knows with the old result, so each ``key`` is used once.
+        """
 
     @abstractmethod
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
@@ -117,18 +124,9 @@ class Executor(ABC):
         """Return a context that turns the errors of a lost scheduler into `TaskLost` with advice."""
         return contextlib.nullcontext()
 
-    def gather(self, handles: Iterable[Handle]) -> list[Result]:
-        """Return the tasks' results in order."""
-        return [result for _, result in sorted(self.completed(handles), key=lambda pair: pair[0])]
-
-    def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
-        """Run independent tasks and yield (position, result) as they finish."""
-        return self.completed([self.submit(function, *a, key=f"{key}-{i}") for i, a in enumerate(arguments)])
-
     def map(self, function: Task, arguments: Iterable[Arguments], name: str) -> list[Result]:
-        """Run independent tasks and return their results in order. ``name`` need not be unique."""
-        key = f"{name}-{os.urandom(4).hex()}"
-        results = sorted(self.run(function, arguments, key), key=lambda pair: pair[0])
+        """Run independent tasks as `run` does; return their results in order."""
+        results = sorted(self.run(function, arguments, name), key=lambda pair: pair[0])
         return [result for _, result in results]
 
 
@@ -160,7 +158,7 @@ class Synchronous(Executor):
         """Yield the results, which are known already."""
         yield from enumerate(handles)
 
-    def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
+    def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:
         """Run the tasks one by one, each when its result is requested."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
@@ -258,10 +256,12 @@ class OnDask(Executor):
         """Return a future."""
         return self.client.submit(function, *arguments, key=key, pure=False)
 
-    def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
+    def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:
         """Run independent tasks, which are submitted with one message; yield (position, result) as they finish."""
         from .cluster.sweep import submit_graph
 
+        # Dask would answer a key that it knows with the old result.
+        key = f"{name}-{os.urandom(4).hex()}"
         calls = {f"{key}-{position}": (function, *given) for position, given in enumerate(arguments)}
         return self.completed(submit_graph(self.client, calls))
 

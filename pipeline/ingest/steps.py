@@ -1,7 +1,6 @@
 """The steps of an ingest. They run in the client's process, and submit the work on documents as tasks."""
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -182,9 +181,7 @@ class Ingest:
         missing = [index for index in range(len(arguments)) if index not in results]
         self._report_stage(stage, results, len(arguments))
         calls = [(function, self.job, stage, index, *arguments[index]) for index in missing]
-        # Dask must not take a task for one of an earlier ingest into the same folder, so the key contains the time.
-        key = f"ingest-{stage}-{self.job.work}-{time.time_ns()}"
-        for position, result in (executor or self.executor).run(tasks.run_and_record, calls, key=key):
+        for position, result in (executor or self.executor).run(tasks.run_and_record, calls, name=f"ingest-{stage}"):
             results[missing[position]] = result
             self._report_stage(stage, results, len(arguments))
         return [results[index] for index in range(len(arguments))]

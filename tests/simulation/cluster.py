@@ -6,6 +6,7 @@ is lost while it continues to work. Tasks may also be repeated without a reason.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from corpusmill.pipeline.engine.capacity import Capacity
@@ -186,6 +187,12 @@ class Simulated(Executor):
         """Return the workers."""
         return [Capacity(w.address, w.address, 1, 2 << 30) for w in self.cluster.workers]
 
+    def run(
+        self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], name: str
+    ) -> Iterator[tuple[int, Any]]:
+        """Start a task for each tuple of arguments."""
+        return self.completed([self.submit(function, *given, key=name) for given in arguments])
+
     def submit(self, function: Callable[..., Any], *arguments: object, key: str) -> Handle:
         """Start a task."""
         task = SimulatedTask(key, lambda worker, *given: function(*given), arguments)
@@ -224,7 +231,7 @@ class Simulated(Executor):
             self.cluster.place(handles[-1], address)
         # Every request to the store pauses, so the workers sweep while the client commits.
         try:
-            yield lambda: SweepOutcome(self.gather(handles), 0.0)
+            yield lambda: SweepOutcome([found for _, found in sorted(self.completed(handles), key=itemgetter(0))], 0.0)
         finally:
             for task in handles:
                 task.is_cancelled = not task.is_done

@@ -4,7 +4,6 @@ Coherence counts how often pairs of topic words occur close together. One task c
 the corpus, and only pairs of topic words are counted, so memory does not grow with the corpus or its vocabulary.
 """
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -91,7 +90,7 @@ def _count_pairs(corpus: Corpus, ids: np.ndarray, window: int, client: "Client |
     executor = executor_for(client)
     executor.check_folders([data.url])
     with executor.guarded():
-        counted = executor.run(_count_pairs_of_chunk, tasks, key=f"coherence-{os.urandom(4).hex()}")
+        counted = executor.run(_count_pairs_of_chunk, tasks, name="coherence")
         for _, (chunk_pairs, chunk_contexts) in counted:
             pairs += chunk_pairs
             n_contexts += chunk_contexts

@@ -249,7 +249,8 @@ def _count_visits(executor: Executor, job: WalkJob, ranges: list[WalkRange]) -> 
         for index, group in enumerate(groups):
             level.append(executor.submit(_add, *group, key=f"{job.key}-add-{depth}-{index}"))
         depth += 1
-    return executor.gather(level)[0]
+    ((_, counts),) = executor.completed(level)
+    return counts
 
 
 def _visits(job: WalkJob, walks: WalkRange) -> Arrays:

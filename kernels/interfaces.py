@@ -120,7 +120,7 @@ class TiledHalsKernels(Protocol):
     """``nmf.tiled``: a sweep of a whole factor, whose columns are normalised."""
 
     def sweep_columns(
-        self, X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int, normalise: bool = True
+        self, X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Return X (V, K) swept in tiles of T columns, its XᵀX (K, K), and ⟨P, X⟩."""
 

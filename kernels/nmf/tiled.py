@@ -84,10 +84,10 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
 
 
 def sweep_columns(
-    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int, normalise: bool = True
+    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return X (V, K) after `update` was called ``sweeps`` times, its XᵀX (K, K) float64, and ⟨P, X⟩."""
+    """Return W, here X (V, K), after `update` was called ``sweeps`` times, its XᵀX (K, K) float64, and ⟨P, X⟩."""
     swept = aligned_copy(X)
     for _ in range(sweeps):
-        update(swept, P, Q, T, normalise)
+        update(swept, P, Q, T, normalise=True)
     return swept, gram_matrix(swept), inner_product(P.reshape(-1), swept.reshape(-1))

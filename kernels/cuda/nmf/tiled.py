@@ -43,7 +43,7 @@ class Factor(NamedTuple):
 
 
 def sweep_columns(
-    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int, normalise: bool = True
+    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Sweep X (V, K) in tiles of T columns, as the CPU function of this name does. Return X, XᵀX and ⟨P, X⟩.
 
@@ -54,13 +54,12 @@ def sweep_columns(
     # All blocks of a sweep must be active at the same time, because they wait for each other. A multiprocessor has
     # registers for two of them at least. With one for two multiprocessors, four host threads may sweep at a time.
     blocks = min(max(1, multiprocessors() // 2), -(-len(X) // THREADS))
-    keep = np.diag(Q) if normalise else np.ones_like(Q[0])
     products = readable(P, "P")
     factor = Factor(
         X=_transposed("X", cached_copy(X, "W")),
         P=_transposed("transposed P", products),
         Q=upload(Q, "Q"),
-        keep=upload(keep, "keep"),
+        keep=upload(np.diag(Q), "keep"),
     )
     for _ in range(sweeps):
         squares = zeros("squares", X.shape[1], np.float64)
@@ -68,7 +67,7 @@ def sweep_columns(
         for first in range(0, X.shape[1], T):
             tile = first, min(first + T, X.shape[1])
             G = _tile_product(factor, *tile)
-            launch(_sweep_tile, blocks, THREADS, factor.X, G, factor.Q, tile, floor, normalise, squares, arrived)
+            launch(_sweep_tile, blocks, THREADS, factor.X, G, factor.Q, tile, floor, squares, arrived)
     swept = allocate(X.shape, X.dtype, "W")
     launch(_transpose, X.shape[1], THREADS, factor.X, swept)
     return finish_factor(swept, products, "W")
@@ -121,7 +120,6 @@ def _sweep_tile(
     Q: DeviceArray,
     tile: tuple[int, int],
     floor: DeviceArray,
-    normalise: bool,
     squares: DeviceArray,
     arrived: DeviceArray,
 ) -> None:
@@ -137,12 +135,10 @@ def _sweep_tile(
             value = max(floor, G[t - first, i])
             G[t - first, i] = value
             own += float64(value) * float64(value)
-        length = 1.0
-        if normalise:
-            own = block_sum(own)
-            if cuda.threadIdx.x == 0:
-                cuda.atomic.add(squares, t, own)
-            length = _wait_for_grid(squares, t, arrived) ** 0.5
+        own = block_sum(own)
+        if cuda.threadIdx.x == 0:
+            cuda.atomic.add(squares, t, own)
+        length = _wait_for_grid(squares, t, arrived) ** 0.5
         for i in range(cuda.grid(1), n_rows, cuda.gridsize(1)):
             value = G[t - first, i] / length
             change = value - X[t, i]

@@ -197,8 +197,8 @@ def _last_value(values: Sequence[float]) -> str:
     return f"{values[-1]:.4f}"
 
 
-def chart_rows(values: Sequence[float], width: int, height: int = CHART_LINES) -> list[str]:
-    """Return ``height`` lines of ``width`` characters that show the values as a filled curve, top line first."""
+def chart_rows(values: Sequence[float], width: int) -> list[str]:
+    """Return CHART_LINES lines of ``width`` characters that show the values as a filled curve, top line first."""
     columns = np.interp(np.linspace(0, len(values) - 1, width), np.arange(len(values)), values)
     low, high = columns.min(), columns.max()
     if high > low:
@@ -206,9 +206,9 @@ def chart_rows(values: Sequence[float], width: int, height: int = CHART_LINES) -
     else:
         shares = np.full(width, 0.5)
     # Each column is filled by a number of eighths of a cell. At least one, so that the lowest value can be seen.
-    filled = [1 + round((height * 8 - 1) * share) for share in shares]
+    filled = [1 + round((CHART_LINES * 8 - 1) * share) for share in shares]
     rows = []
-    for row in reversed(range(height)):
+    for row in reversed(range(CHART_LINES)):
         rows.append("".join(EIGHTHS[min(8, max(0, eighths - 8 * row))] for eighths in filled))
     return rows
 

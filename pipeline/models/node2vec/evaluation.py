@@ -18,6 +18,10 @@ FOLDS = 5
 SPLITS = 5
 #: Values of the inverse penalty of logistic regression from which cross-validation chooses.
 INVERSE_PENALTIES = (0.1, 0.3, 1.0, 3.0)
+#: Number of parts of the training nodes for that cross-validation.
+PENALTY_FOLDS = 3
+#: Largest number of edges that an evaluation predicts.
+MAX_EDGES = 4000
 #: Fewer labelled nodes, or fewer edges, are not worth an evaluation.
 MIN_EXAMPLES = 20
 
@@ -55,11 +59,10 @@ def classify(
     vectors: np.ndarray,
     labels: Mapping[str, set[str]],
     seed: int = 0,
-    n_splits: int = SPLITS,
 ) -> dict[str, float]:
     """Predict the labels of nodes from their vectors (V, D) float32; return micro and macro F1.
 
-    Each is a mean over ``n_splits`` random splits, with its standard deviation. In each split, nine tenths of the
+    Each is a mean over SPLITS random splits, with its standard deviation. In each split, nine tenths of the
     labelled nodes train one logistic regression per label. Each node of the last tenth receives its most probable
     labels, as many as it really has, as in the evaluation by Grover and Leskovec. The penalty is chosen by
     cross-validation among the training nodes of the first split.
@@ -78,7 +81,7 @@ def classify(
     X = vectors[rows]
     Y = _label_matrix([labels[names[row]] for row in rows])
     splits = []
-    for split in range(n_splits):
+    for split in range(SPLITS):
         # The number of the split is part of the seed, so a repeated evaluation has the same splits.
         splits.append(train_test_split(np.arange(len(rows)), test_size=0.1, random_state=seed + split))
     # One search for the penalty instead of one per split. It must not see the test nodes of the first split.
@@ -115,12 +118,12 @@ def _label_probabilities(X: np.ndarray, Y: np.ndarray, test: np.ndarray, penalty
     return probabilities
 
 
-def _best_penalty(X: np.ndarray, Y: np.ndarray, n_folds: int = 3) -> float:
+def _best_penalty(X: np.ndarray, Y: np.ndarray) -> float:
     """Choose from INVERSE_PENALTIES the value that predicts most labels correctly in a cross-validation."""
-    fold_of = np.arange(len(X)) % n_folds
+    fold_of = np.arange(len(X)) % PENALTY_FOLDS
     correct = dict.fromkeys(INVERSE_PENALTIES, 0)
     for penalty in INVERSE_PENALTIES:
-        for fold in range(n_folds):
+        for fold in range(PENALTY_FOLDS):
             is_test = fold_of == fold
             probabilities = _label_probabilities(X[~is_test], Y[~is_test], X[is_test], penalty)
             correct[penalty] += int((_most_probable(probabilities, Y[is_test]) * Y[is_test]).sum())
@@ -138,12 +141,10 @@ def _most_probable(probabilities: np.ndarray, Y: np.ndarray) -> np.ndarray:
 # --- prediction of edges ---
 
 
-def predict_links(
-    names: Sequence[str], vectors: np.ndarray, graph: Graph, seed: int = 0, max_edges: int = 4000
-) -> dict[str, float]:
+def predict_links(names: Sequence[str], vectors: np.ndarray, graph: Graph, seed: int = 0) -> dict[str, float]:
     """Distinguish edges from pairs of nodes without an edge by their vectors (V, D) float32.
 
-    The examples are up to ``max_edges`` edges and the same number of other pairs, drawn at random. The features of a
+    The examples are up to MAX_EDGES edges and the same number of other pairs, drawn at random. The features of a
     pair are its two vectors, and the classifier is a support vector machine. Returns micro F1 (the accuracy) and the
     area under the ROC curve: means over five parts of the data, with standard deviations.
 
@@ -156,7 +157,7 @@ def predict_links(
         from sklearn.svm import SVC
 
     row_of = {name: row for row, name in enumerate(names)}
-    edges, others = _draw_pairs(graph, row_of, np.random.default_rng(seed), max_edges)
+    edges, others = _draw_pairs(graph, row_of, np.random.default_rng(seed), MAX_EDGES)
     pairs = np.concatenate([edges, others])
     X = vectors[pairs].reshape(len(pairs), -1)
     y = np.concatenate([np.ones(len(edges)), np.zeros(len(others))])

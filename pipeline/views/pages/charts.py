@@ -22,6 +22,8 @@ _FIRST_LABEL = 5
 _ROUNDING = 1e-9
 #: Most decimals of a label.
 _MAX_DIGITS = 16
+#: Ticks of an axis, about.
+TICKS = 5
 
 
 @dataclass(frozen=True)
@@ -139,12 +141,12 @@ def _exact(value: float) -> str:
 # --- axes ---
 
 
-def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Return about ``wanted`` evenly spaced round numbers that enclose ``low`` and ``high``."""
+def nice_ticks(low: float, high: float) -> list[float]:
+    """Return about TICKS evenly spaced round numbers that enclose ``low`` and ``high``."""
     # Equal, or different by rounding only: a step between such values could not be written with digits.
     if high - low <= max(_ROUNDING * max(abs(low), abs(high)), sys.float_info.min):
         high = low + (abs(low) * 0.1 or 1.0)
-    smallest_step = (high - low) / wanted
+    smallest_step = (high - low) / TICKS
     magnitude = 10.0 ** math.floor(math.log10(smallest_step))
     step = next(magnitude * m for m in (1, 2, 2.5, 5, 10) if magnitude * m >= smallest_step)
     # The slack absorbs rounding: without it, a bound that is a multiple of the step could get one tick too many.

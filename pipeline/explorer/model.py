@@ -11,7 +11,7 @@ from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject, Store
 from ..engine.run import RunStore, config_section
-from ..models.base.saved import SavedModel, has_model, read_model_meta
+from ..models.base.saved import SavedModel, read_model_meta
 from ..models.base.text import TextEstimator
 from ..models.base.topic_names import clean_name, read_names, write_names
 from ..models.lda.estimator import LDA
@@ -27,10 +27,15 @@ class ExploredModel:
 
     def __init__(self, url: str):
         self.url = url
-        #: Whether this is a saved model, beside which names can be stored. If there is neither a model nor a run,
-        #: reading the model raises the error that names the missing file.
-        self.is_saved = has_model(url) or not Store(url).exists("run.json")
-        self.meta = read_model_meta(url) if self.is_saved else _meta_of_run(url)
+        #: Whether this is a saved model, beside which names can be stored.
+        self.is_saved = True
+        try:
+            self.meta = read_model_meta(url)
+        except DataError:
+            if not Store(url).exists("run.json"):
+                raise
+            self.is_saved = False
+            self.meta = _meta_of_run(url)
         self._lock = threading.Lock()
 
     @property

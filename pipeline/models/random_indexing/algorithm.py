@@ -18,6 +18,7 @@ from ....kernels.random_indexing import contexts as ri_contexts
 from ....kernels.random_indexing import text as ri_text
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.device import kernels, runs_on_cuda
+from ...engine.worker.merging import count_waiting
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
 from .deltas import SumAt, add_checked, cut_delta, merge_deltas, rows_of_sums
@@ -59,6 +60,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     min_count: int = 1
     max_count: int | None = None
     stop_words: tuple[str, ...] = ()
+    max_iter: int = 1  # epochs
     range_index: int = 0  # the range of blocks that a sweep sums
 
     def for_range(self, range_index: int) -> "RandomIndexingAlgorithm":
@@ -106,6 +108,16 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             + 4 * range_rows * row
             + 4 * self.seed_length * chunk.segments,
         )
+
+    def swept_memory(self, data: Corpus, n_workers: int) -> int:
+        """Return the bytes of the sums that wait to be merged, except for the last one, which `memory` includes.
+
+        In the first epoch, none has to wait.
+        """
+        if self.max_iter == 1:
+            return 0
+        range_rows = -(-self.n_rows // self.n_ranges)
+        return range_rows * (4 * self.dimension + 4) * max(0, count_waiting(self.count_shards(data)) - 1)
 
     # --- before the first sweep ---
 

@@ -204,6 +204,7 @@ class RandomIndexing(CorpusEstimator):
             min_count=self.min_count,
             max_count=self.max_count,
             stop_words=tuple(stop_list(self.stop_words)),  # type: ignore[arg-type]
+            max_iter=self._planned_epochs(),
             device=resolve_device(self.device, True, "random indexing"),
         )
 

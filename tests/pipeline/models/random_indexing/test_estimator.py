@@ -1,6 +1,7 @@
 """Random indexing through the engine: exact sums everywhere, growing, shrinking, documents, bad input."""
 
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.pipeline.engine.algorithm import Address
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
-from corpusmill.pipeline.engine.events import Described
+from corpusmill.pipeline.engine.events import Described, RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from
@@ -372,6 +373,29 @@ def test_a_term_matrix_larger_than_the_memory_limit_is_trained_within_the_estima
     block = run.block(1, 7)
     assert block["statistics"][:, 0].tolist() == [2] * (n_words // 60)
     assert np.abs(block["sums"]).sum(axis=1).min() > 0
+
+
+def test_sums_of_a_retraining_that_wait_to_be_merged_are_in_the_plan(tmp_path):
+    n_words, n_chunks = 1000, 200
+    rng = np.random.default_rng(0)
+    texts = [[rng.permutation(n_words).astype(np.uint32)] for _ in range(n_chunks)]
+    corpus = write_documents(tmp_path / "corpus", {"train": texts, "held_out": []}, n_words, "wide")
+    algorithm, events = small(vector_size=512, retrain=1)._algorithm(corpus), []
+
+    def trained(name):
+        run = RunStore(str(tmp_path / name))
+        train(Training(algorithm, corpus, run, 2, evaluate_every=0, callbacks=[events.append]), Synchronous())
+
+    # Kernels that are compiled or loaded take memory, too.
+    trained("first")
+    tracemalloc.start()
+    trained("second")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    plan = next(event.plan for event in events if isinstance(event, RunStarted))
+    parts = ("data", "state", "model", "delta", "scratch")
+    planned = sum(plan[f"task_{part}"] for part in parts) + plan["held"] + plan["cache"]
+    assert 0.6 * planned < peak <= planned
 
 
 # --- bad input ---

@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import socket
 import ssl
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -225,8 +226,18 @@ def _check_memory(limit: int | None) -> None:
 
 def dask_settings() -> Options:
     """Return Dask's defaults, overridden by configs/dask.yaml, which the user's own settings override."""
+    return dask.config.merge(dask.config.config, _own_settings())
+
+
+def _own_settings() -> Options:
+    """Return the settings of configs/dask.yaml, overridden by the user's own ones, without Dask's defaults."""
     text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
-    return dask.config.merge(dask.config.config, yaml.safe_load(text), dask.config.collect())
+    return dask.config.merge(yaml.safe_load(text), dask.config.collect())
+
+
+def _variable_of_settings() -> tuple[str, str]:
+    """Return the name and the value of the environment variable that gives our settings to workers in jobs and pods."""
+    return "DASK_INTERNAL_INHERIT_CONFIG", dask.config.serialize({"distributed": _own_settings()["distributed"]})
 
 
 # --- how each kind starts; each function returns the arguments of distributed.Client ---
@@ -358,6 +369,8 @@ def _jobqueue(stack: contextlib.ExitStack, options: Options) -> Options:
     scheduler = options.pop("scheduler", "slurm")
     if scheduler not in classes:
         raise ClusterError(f"no job queue {scheduler!r}: choose one of {', '.join(sorted(classes))}")
+    python = options.get("python") or dask.config.get(f"jobqueue.{scheduler}.python", None) or sys.executable
+    options["python"] = "env {}={} {}".format(*_variable_of_settings(), python)
     return {"address": stack.enter_context(closing_patiently(classes[scheduler](**options)))}
 
 
@@ -373,7 +386,7 @@ def _kubernetes(stack: contextlib.ExitStack, options: Options) -> Options:
 
 
 def pods_of(options: Options) -> Options:
-    """Return the manifest of a DaskCluster for the options of a KubeCluster, with the current commands of Dask.
+    """Return the manifest of a DaskCluster for the options of a KubeCluster, with our settings and commands of Dask.
 
     dask-kubernetes starts ``dask-scheduler`` and ``dask-worker``, which newer releases of Dask do not install.
     """
@@ -385,6 +398,10 @@ def pods_of(options: Options) -> Options:
     scheduler = manifest["spec"]["scheduler"]["spec"]["containers"][0]
     if scheduler["args"][0] == "dask-scheduler":
         scheduler["args"][:1] = ["dask", "scheduler"]
+    name, value = _variable_of_settings()
+    for part in ("scheduler", "worker"):
+        container = manifest["spec"][part]["spec"]["containers"][0]
+        container["env"] = [*(container["env"] or []), {"name": name, "value": value}]
     return manifest
 
 

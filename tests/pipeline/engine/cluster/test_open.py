@@ -156,6 +156,21 @@ def test_jobs_of_a_local_queue_work():
     with open_cluster(**configured) as client:
         assert client.submit(sum, [1, 2]).result(timeout=60) == 3
         assert [(c.threads, c.memory) for c in OnDask(client).capacities()] == [(1, 1 << 30)]
+        # Dask writes no results to disk, and the nanny has set the variables of the process.
+        found = client.submit(lambda: (dask.config.get("distributed.worker.memory"), os.environ["GLIBC_TUNABLES"]))
+        memory, tunables = found.result(timeout=60)
+        assert (memory["target"], memory["spill"], memory["pause"]) == (False, False, 0.8)
+        assert "arena_max=1" in tunables
+
+
+def test_jobs_keep_the_users_own_python_and_settings(monkeypatch):
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE", "0.7")
+    with open_cluster("jobqueue", scheduler="slurm", cores=1, memory="1GiB", python="/opt/python") as client:
+        script = client.cluster.job_script()
+    (value,) = re.findall(r"^env DASK_INTERNAL_INHERIT_CONFIG=(\S+) /opt/python -m ", script, re.MULTILINE)
+    memory = dask.config.deserialize(value)["distributed"]["worker"]["memory"]
+    assert (memory["target"], memory["pause"]) == (False, 0.7)
 
 
 def test_the_manifest_of_pods_requests_the_configured_resources():
@@ -168,7 +183,10 @@ def test_the_manifest_of_pods_requests_the_configured_resources():
         pod = manifest["spec"][part]["spec"]["containers"][0]
         assert pod["image"] == "registry.example.org/corpusmill:latest"
         assert pod["resources"]["limits"] == {"cpu": "2", "memory": "8Gi"}
-        assert pod["env"] == [{"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}]
+        given, settings = pod["env"]
+        assert given == {"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}
+        found = dask.config.collect_env({settings["name"]: settings["value"]})
+        assert found["distributed"]["worker"]["memory"]["target"] is False
 
 
 def test_a_cluster_that_closes_slowly_raises_no_error():

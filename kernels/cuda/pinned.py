@@ -54,15 +54,14 @@ class PinnedResults:
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray | None:
         """Return an uninitialised pinned array; None if it is too small, or if the limit is reached."""
-        kind = np.dtype(dtype)
-        nbytes = int(np.prod(shape)) * kind.itemsize
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         if nbytes < MIN_BYTES:
             return None
         with self._lock:
             buffer = self._take(nbytes)
         if buffer is None:
             return None
-        lease = _Lease(buffer, shape, kind)
+        lease = _Lease(buffer, shape, np.dtype(dtype))
         weakref.finalize(lease, self._returned.append, buffer).atexit = False
         return np.asarray(lease)
 

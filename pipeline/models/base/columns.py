@@ -60,24 +60,24 @@ def drop_outgrown_columns(model: TrainedModel) -> None:
             del model.metadata[name]
 
 
-def checked_input(X: DataLike, model: TrainedModel, owner: str) -> CheckedInput:
+def checked_input(X: DataLike, model: TrainedModel, caller: str) -> CheckedInput:
     """Return X in the form in which estimators apply a model to it. A matrix gets the model's names of columns.
 
-    Raises ValueError if X does not fit the data that the model was trained on. ``owner`` names the estimator.
+    Raises ValueError if X does not fit the data that the model was trained on. ``caller`` names the estimator.
     """
     columns = columns_of(model)
     if is_matrix(X):
-        matrix = read_matrix(X, owner)
-        check_columns(matrix, model, owner)
+        matrix = read_matrix(X, caller)
+        check_columns(matrix, model, caller)
         return matrix if columns is None else matrix.renamed(columns.names)
     if isinstance(X, Corpus | Matrix | str | os.PathLike):
         return X
     if columns is not None and columns.names is None and is_documents(X):
-        raise ValueError(f"{owner} was fitted on a matrix without column names: pass a matrix, not documents")
-    return read_documents(X, owner)
+        raise ValueError(f"{caller} was fitted on a matrix without column names: pass a matrix, not documents")
+    return read_documents(X, caller)
 
 
-def check_columns(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
+def check_columns(matrix: InputMatrix, model: TrainedModel, caller: str) -> None:
     """Raise ValueError unless a matrix has the columns of the data that the model was trained on.
 
     Warns if only one of the two has names, unless the user gave names for a matrix without.
@@ -85,19 +85,19 @@ def check_columns(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
     columns = columns_of(model)
     if columns is None:
         if matrix.names is None and not _has_numbered_columns(model):
-            raise ValueError(f"{owner} was fitted on documents: pass documents, not a matrix without column names")
+            raise ValueError(f"{caller} was fitted on documents: pass documents, not a matrix without column names")
         return
     if matrix.n_columns != columns.n_columns:
         raise ValueError(
-            f"X has {matrix.n_columns} features, but {owner} is expecting {columns.n_columns} features as input: pass "
+            f"X has {matrix.n_columns} features, but {caller} is expecting {columns.n_columns} features as input: pass "
             f"the columns that it was fitted with"
         )
     if matrix.names is None and columns.are_given:
         return
     if matrix.names is None and columns.names is not None:
-        warn_user(f"X does not have valid feature names, but {owner} was fitted with feature names")
+        warn_user(f"X does not have valid feature names, but {caller} was fitted with feature names")
     elif columns.names is None and matrix.names is not None:
-        warn_user(f"X has feature names, but {owner} was fitted without feature names")
+        warn_user(f"X has feature names, but {caller} was fitted without feature names")
     elif columns.names is not None and matrix.names != columns.names:
         raise ValueError(_describe_names(columns.names, matrix.names or []))
 
@@ -109,14 +109,14 @@ def _has_numbered_columns(model: TrainedModel) -> bool:
     return bool(pc.all(pc.ascii_is_decimal(model.vocabulary["word"].slice(0, 100))).as_py())
 
 
-def check_numbers(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
+def check_numbers(matrix: InputMatrix, model: TrainedModel, caller: str) -> None:
     """Raise DataError if a matrix lacks columns that the model knows by their numbers. Warn if it has further ones."""
     if matrix.names is not None or columns_of(model) is not None or not model.has_words:
         return
     words = words_of(model.vocabulary)
     numbers = words.filter(pc.ascii_is_decimal(words)).cast(pa.float64())
     last = int(pc.max(numbers).as_py())
-    known = f"{owner} was fitted on columns with numbers up to {last}, counted from 0"
+    known = f"{caller} was fitted on columns with numbers up to {last}, counted from 0"
     if matrix.n_columns <= last:
         raise DataError(f"X has {matrix.n_columns} columns, but {known}: pass all columns of the training data")
     if matrix.n_columns > last + 1:

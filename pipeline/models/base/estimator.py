@@ -323,8 +323,8 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         """
         self._check_fixed_parameters()
         model = self._fitted()
-        owner = type(self).__name__
-        data = checked_input(X, model, owner)
+        caller = type(self).__name__
+        data = checked_input(X, model, caller)
         if isinstance(data, InputMatrix):
-            check_numbers(data, model, owner)
+            check_numbers(data, model, caller)
         return data

@@ -105,23 +105,23 @@ def is_documents(data: DataLike) -> bool:
     return isinstance(data, Iterable) and not is_matrix(data)
 
 
-def read_matrix(data: Any, owner: str) -> InputMatrix:
+def read_matrix(data: Any, caller: str) -> InputMatrix:
     """Return the matrix in ``data`` after checking that it is two-dimensional, real, finite and non-negative.
 
-    Raises ValueError, or TypeError for entries that are not numbers. ``owner`` names the estimator in messages.
+    Raises ValueError, or TypeError for entries that are not numbers. ``caller`` names the estimator in messages.
     """
     names = None
     if is_dask_collection(data):
         names = _column_names(data)
         if not has_numbers_only(data):
             raise ValueError(
-                f"{owner} takes numbers from data frames, and a column of this one holds something else: pass the "
+                f"{caller} takes numbers from data frames, and a column of this one holds something else: pass the "
                 f"column of text alone"
             )
         return InputMatrix(row_blocks(data.to_dask_array(lengths=True), names, where="X"), names)
     if _is_frame(data):
         names = _column_names(data)
-        _check_frame(data, owner)
+        _check_frame(data, caller)
         data = data.to_numpy()
     if _is_table_of_numbers(data):
         names = _checked_names(data.schema.names)
@@ -131,45 +131,45 @@ def read_matrix(data: Any, owner: str) -> InputMatrix:
     if _has_blocks(data):
         # Entries are checked block by block when they are written to a store.
         rows = annotated_rows(data) if is_annotated(data) else row_blocks(data, where="X")
-        _check_shape(rows.shape, owner)
+        _check_shape(rows.shape, caller)
         return InputMatrix(rows, rows.column_names)
     if isinstance(data, list | tuple):
-        _check_lengths(data, owner)
+        _check_lengths(data, caller)
     if scipy.sparse.issparse(data):
         _check_structure(data)
     values = data if scipy.sparse.issparse(data) else np.asarray(data)
     if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported by {owner}: pass real numbers")
+        raise ValueError(f"Complex data not supported by {caller}: pass real numbers")
     if values.dtype.kind not in "biuf":
         values = values.astype(np.float64)
     if values.dtype == np.float16:
         values = values.astype(np.float32)  # SciPy has no sparse matrices of float16
-    _check_shape(values.shape, owner)
-    _check_entries(values, owner)
+    _check_shape(values.shape, caller)
+    _check_entries(values, caller)
     return InputMatrix(values, names)
 
 
-def read_documents(data: Any, owner: str) -> Iterable[object]:
+def read_documents(data: Any, caller: str) -> Iterable[object]:
     """Return the documents in ``data``, which is no matrix. Raises ValueError for what cannot be documents.
 
     Without this check, a table would be read as one document per column name.
     """
     if isinstance(data, np.ndarray) and data.ndim > 1:
         raise ValueError(
-            f"{owner}: X is an array of text of shape {data.shape}: pass X.astype(float) if it holds numbers, or a "
+            f"{caller}: X is an array of text of shape {data.shape}: pass X.astype(float) if it holds numbers, or a "
             f"list of strings if it holds documents"
         )
     if isinstance(data, Mapping) or hasattr(data, "column_names"):
         names = list(data if isinstance(data, Mapping) else data.column_names)
         shown = ", ".join(repr(name) for name in names[:5])
         raise ValueError(
-            f"{owner} takes documents, not a table with the columns {shown}: pass the column with the text alone"
+            f"{caller} takes documents, not a table with the columns {shown}: pass the column with the text alone"
         )
     if _is_arrow(data) or is_dask_collection(data):
         return items_of(data)
     if isinstance(data, bytes) or not isinstance(data, Iterable):
         raise ValueError(
-            f"{owner} takes documents (strings or lists of words), a matrix, a store or its path, "
+            f"{caller} takes documents (strings or lists of words), a matrix, a store or its path, "
             f"not {type(data).__name__}"
         )
     return data
@@ -180,7 +180,7 @@ def is_count(value: object, least: int = 0) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
-def check_is_path(data: object, owner: str) -> None:
+def check_is_path(data: object, caller: str) -> None:
     """Raise ValueError for a string that is a text: strings are paths and URLs of stores."""
     if not isinstance(data, str) or "://" in data or not any(character.isspace() for character in data):
         return
@@ -190,7 +190,7 @@ def check_is_path(data: object, owner: str) -> None:
         is_path = False
     if not is_path:
         raise ValueError(
-            f"{data[:40]!r}: nothing is stored at this path. {owner} takes a string for the path of a store: pass "
+            f"{data[:40]!r}: nothing is stored at this path. {caller} takes a string for the path of a store: pass "
             f"documents as a list of strings, also a single one"
         )
 
@@ -296,7 +296,7 @@ def _checked_names(names: list[str]) -> list[str]:
     return names
 
 
-def _check_frame(frame: Any, owner: str) -> None:
+def _check_frame(frame: Any, caller: str) -> None:
     """Raise ValueError for a data frame with text. Which of its columns has the documents is not known."""
     with_text = []
     for name in frame.columns:
@@ -305,7 +305,7 @@ def _check_frame(frame: Any, owner: str) -> None:
             with_text.append(str(name))
     if with_text:
         raise ValueError(
-            f"{owner} takes numbers from data frames, and this one has text (columns: {listed(with_text)}): pass the "
+            f"{caller} takes numbers from data frames, and this one has text (columns: {listed(with_text)}): pass the "
             f"column of the documents alone, frame[NAME], or ingest(frame, FOLDER, text=NAME)"
         )
 
@@ -325,13 +325,13 @@ def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:
     return np.column_stack(columns)
 
 
-def _check_lengths(rows: Sequence[Any], owner: str) -> None:
+def _check_lengths(rows: Sequence[Any], caller: str) -> None:
     """Raise ValueError for lists of numbers of different lengths, which may be documents of numbered words."""
     lengths = [len(row) for row in rows if isinstance(row, Sized)]
     for row, length in enumerate(lengths):
         if length != lengths[0]:
             raise ValueError(
-                f"{owner} takes lists of numbers as the rows of a matrix, and row {row} has the length {length}, but "
+                f"{caller} takes lists of numbers as the rows of a matrix, and row {row} has the length {length}, but "
                 f"row 0 has {lengths[0]}: pass rows of one length, or lists of strings if the numbers are words"
             )
 
@@ -346,10 +346,10 @@ def _check_structure(values: MatrixBlock) -> None:
         raise ValueError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
 
 
-def _check_shape(shape: tuple[int, ...], owner: str) -> None:
+def _check_shape(shape: tuple[int, ...], caller: str) -> None:
     if len(shape) != 2:
         raise ValueError(
-            f"Expected 2D array, got {len(shape)}D array instead. Reshape your data: {owner} takes a matrix with one "
+            f"Expected 2D array, got {len(shape)}D array instead. Reshape your data: {caller} takes a matrix with one "
             f"row per document or sample"
         )
     rows, columns = shape
@@ -359,7 +359,7 @@ def _check_shape(shape: tuple[int, ...], owner: str) -> None:
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
 
 
-def _check_entries(values: MatrixBlock, owner: str) -> None:
+def _check_entries(values: MatrixBlock, caller: str) -> None:
     entries = values
     if scipy.sparse.issparse(values):
         values = values.tocsr()
@@ -372,7 +372,7 @@ def _check_entries(values: MatrixBlock, owner: str) -> None:
     if entries.size and entries.min() < 0:
         where = _describe_place(values, entries < 0)
         raise ValueError(
-            f"Negative values in data passed to {owner} (input X), the first in {where}: every entry must be 0 or more"
+            f"Negative values in data passed to {caller} (input X), the first in {where}: every entry must be 0 or more"
         )
 
 

@@ -383,7 +383,7 @@ def not_documents(data: TrainingData) -> DataError:
     return DataError(f"{data.title}: a matrix, where documents are needed: pass a corpus or its path")
 
 
-def held_out_documents(held_out: DataLike, data: Corpus, owner: str) -> Corpus:
+def held_out_documents(held_out: DataLike, data: Corpus, caller: str) -> Corpus:
     """Return the corpus of documents in memory, whose words get the ids that they have in ``data``.
 
     Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
@@ -392,4 +392,4 @@ def held_out_documents(held_out: DataLike, data: Corpus, owner: str) -> Corpus:
         raise ValueError(
             "held_out is a matrix: pass documents, a corpus or its path, or pass the matrix to score after fit"
         )
-    return corpus_from(read_documents(held_out, owner), vocabulary=data.vocabulary)
+    return corpus_from(read_documents(held_out, caller), vocabulary=data.vocabulary)

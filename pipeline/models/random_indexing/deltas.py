@@ -72,8 +72,8 @@ def cut_delta(delta: Arrays, bounds: Sequence[int]) -> list[Arrays]:
             for block in blocks:
                 block[name] = array
             continue
-        owner = ROWS_OF.get(name, "rows")
-        rows = delta[owner if owner in delta else "rows"]
+        rows_name = ROWS_OF.get(name, "rows")
+        rows = delta[rows_name if rows_name in delta else "rows"]
         cuts = pairwise(np.searchsorted(rows, np.array(bounds, np.uint32)))
         for block, first, (lo, hi) in zip(blocks, bounds[:-1], cuts, strict=True):
             block[name] = array[lo:hi] - np.uint32(first) if array is rows else array[lo:hi]

@@ -87,7 +87,7 @@ class SweepResult(NamedTuple):
     """What a sweep of one chunk returns."""
 
     state: Arrays | None  # the chunk's next state; None if the model keeps none
-    # The sum over the shard's chunks so far, this one included: one per block, at the latest after `finish_shard`.
+    # Those of all chunks of the shard so far, this one included. After `finish_shard`, there is one for each block.
     deltas: list[Arrays]
     sums: Arrays  # small statistics, added up over all chunks
 
@@ -395,11 +395,11 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     @property
     def wait_bytes(self) -> int | None:
-        """Bytes of exact deltas that may wait to be merged at once, even if none of them is large.
+        """Smallest number of bytes of exact deltas that are merged at once; by default None.
 
-        Deltas wait until there are this many bytes, and until the others are as large as the largest one. By default
-        None: two deltas are merged as soon as they are on the same worker. `memory` has to include these bytes: as many
-        wait, and as many are the result of merging them.
+        Exact deltas wait on a worker until they have this many bytes together, and until the largest one is no larger
+        than all others together. With None, two deltas are merged as soon as both are there. `memory` has to include
+        twice this number: the deltas that wait, and the result of merging them.
         """
         return None
 
@@ -437,7 +437,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return max((self.memory(data, chunk) for chunk in data.chunks), key=lambda estimate: estimate.total)
 
     def held_memory(self, data: DataT) -> int:
-        """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
+        """Return the bytes of all arrays that may wait on a worker for later tasks, such as blocks for their next cell.
+
+        Those that exceed the share ``held_share`` of its memory wait on its disk.
+        """
         return 0
 
     @property
@@ -452,7 +455,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     def swept_memory(self, data: DataT, n_workers: int) -> int:
         """Return the bytes of deltas that one of ``n_workers`` workers keeps until the end of a step.
 
-        Leave out those that `memory` includes. The default, 0, is right if deltas do not grow when they are merged.
+        Leave out those that `memory` includes. The default, 0, is right if steps are exact (see `is_exact`), and if
+        deltas do not grow when they are merged. Otherwise, sums wait for others: see `merging.count_waiting`.
         """
         return 0
 

@@ -97,11 +97,11 @@ class Executor(ABC):
         tokens: list[int],
         on_swept: OnSwept,
     ) -> contextlib.AbstractContextManager[FinishSweep]:
-        """Return a context in which the shards at these positions are swept. It has a function to finish the sweep.
+        """Return a context manager that sweeps the shards at these positions, and yields a function to wait for them.
 
         ``tokens`` has the size of each shard. On a cluster, the workers begin at once, and the caller may do something
-        else before it calls the function. ``on_swept`` is called during that call. Shards of workers that died are in
-        no contribution. If the context is left without that call, the sweep ends.
+        else before it calls the function, which calls ``on_swept`` for each shard. Shards of workers that died are in
+        no contribution. If the context is left without that call, the sweep ends early.
         """
 
     @abstractmethod

@@ -61,7 +61,7 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     passes : int, default=1
         Number of times that a step trains each cell. `Cell.grid_pass` counts them.
     threads : int, default=1
-        Number of cells that a worker trains at the same time, if the worker has fewer threads than that.
+        Minimum number of cells that a worker trains at the same time, however few tasks Dask runs on it at a time.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ class MemoryPlan:
     buffers: int
     cache: int
     limit: int
-    held: int = 0  # results that wait for other tasks
+    held: int = 0  # what was swept in a step, and arrays that wait for later tasks
     pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
 
     @property

@@ -22,6 +22,7 @@ class RangeSweep:
     Within the context `running`, workers sweep. Call `finish` there, and `update` afterwards.
     """
 
+    #: Waits for the first sweep. It exists only within `running`.
     _finish_first: FinishSweep
 
     def __init__(

@@ -37,7 +37,10 @@ class HeldArrays:
         self.written = 0  # bytes, so far
 
     def put(self, key: Key, arrays: Arrays, soon: bool = False) -> None:
-        """Hold arrays until they are requested. With ``soon``, they stay in memory, even beyond the budget."""
+        """Give arrays to the request that waits for them, or hold them until they are requested.
+
+        ``soon``: the request will come soon, so they stay in memory even if they exceed the budget.
+        """
         size = nbytes(arrays)
         files = _files_of(arrays)
         with self._lock:
@@ -62,7 +65,7 @@ class HeldArrays:
             request.set_result(_map(files))
 
     def request(self, key: Key) -> "Future[Arrays]":
-        """Return a future of the arrays. They are then no longer held."""
+        """Return a future that has the arrays as soon as they are put. Then they are no longer held."""
         future: Future[Arrays] = Future()
         with self._lock:
             if self._error is not None:
@@ -93,7 +96,10 @@ class HeldArrays:
             return self._requests.pop(key, None) is not None
 
     def keep(self, arrays: Arrays) -> Arrays:
-        """Return the same arrays for reading: these if they fit into the budget, else mapped from a file."""
+        """Return arrays that are only read: the same if they fit into the budget, otherwise mapped from a file.
+
+        They count against the budget for as long as this object exists.
+        """
         size = nbytes(arrays)
         with self._lock:
             if self._bytes + size <= self._budget:

@@ -34,8 +34,8 @@ def topic_coherence(
 ) -> np.ndarray:
     """Measure how well the words of each topic belong together, as `TopicModel.coherence` does: (K,) float64.
 
-    A topic is a list of its words, heaviest first. Words that do not occur in the corpus are ignored. Warns of topics
-    with fewer than two words in the corpus, which are NaN.
+    A topic is a list of its words, heaviest first. Words that do not occur in the corpus are ignored. Topics with fewer
+    than two words in the corpus are NaN; a warning names the words that they lack.
     """
     if measure not in DEFAULT_WINDOWS:
         raise ValueError(f"measure is {measure!r}: choose one of {', '.join(DEFAULT_WINDOWS)}")
@@ -63,9 +63,10 @@ def topic_coherence(
         rows = np.array([row_of[word] for word in topic if word in row_of], np.int64)
         if len(rows) > 1:
             coherence[k] = score(rows, pairs, n_contexts)
+    missing = [word for word in words if word not in row_of]
     n_undefined = int(np.isnan(coherence).sum())
-    if n_undefined:
-        missing = [word for word in words if word not in row_of]
+    # Without missing words, the topics themselves have fewer than two words, because training has emptied them.
+    if missing and n_undefined:
         warn_user(
             f"{corpus.title}: {n_undefined:,} of {pluralize(len(topics), 'topic')} have fewer than two words here, so "
             f"their coherence is NaN; {len(missing):,} of {pluralize(len(words), 'word')} are missing: "

@@ -1,5 +1,7 @@
 """Coherence against gensim's CoherenceModel on the same topics and documents, and counted by hand."""
 
+import warnings
+
 import numpy as np
 import pytest
 from corpusmill import LDA
@@ -98,6 +100,13 @@ def test_words_that_do_not_occur_are_left_out(texts):
         found = topic_coherence(corpus, longer, "npmi")
     assert found[0] == topic_coherence(corpus, TOPICS[:1], "npmi")[0]
     assert np.isnan(found[1])
+
+
+def test_a_topic_that_training_has_emptied_is_nan_without_a_warning(texts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = topic_coherence(corpus_from(texts), [TOPICS[0], []], "npmi")
+    np.testing.assert_array_equal(np.isnan(found), [False, True])
 
 
 def test_unknown_measures_and_windows_over_bags_of_words_are_refused(texts):

@@ -70,6 +70,8 @@ def train(training: Training, executor: Executor) -> str:
     `io.errors.Locked` if another process trains the run.
     """
     with training.run.locked(), executor.guarded():
+        # The lock has made the folder.
+        executor.check_folders([], written=[training.run.store.absolute])
         return _Engine(training, executor).train()
 
 

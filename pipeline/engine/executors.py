@@ -4,7 +4,8 @@ import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
 from .capacity import Capacity
 from .cluster.pool import balanced_places
-from .cluster.watch import ClusterWatch, TaskLost
+from .cluster.watch import ClusterWatch, TaskLost, await_worker, workers_of
 from .device import DeviceMemory, device_memory
 from .worker.contributions import (
     Contribution,
@@ -54,6 +55,9 @@ FinishSweep = Callable[[], SweepOutcome]
 #: Receives messages of workers: the time, and the content.
 Receiver = Callable[[Any], None]
 
+#: Rights to list a folder and to open its files.
+READABLE = os.R_OK | os.X_OK
+
 #: Seconds between two messages of a client. Dask's 10 ms would be a part of every short epoch.
 SEND_SECONDS = 0.001
 
@@ -68,8 +72,8 @@ class Executor(ABC):
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
 
-    def check_folders(self, folders: Sequence[str]) -> None:
-        """Raise DataError if a worker cannot read one of these folders of this machine; URLs are not checked."""
+    def check_folders(self, read: Sequence[str], written: Sequence[str] = ()) -> None:
+        """Raise DataError if a worker cannot read or write such a folder of this machine; URLs are not checked."""
 
     @abstractmethod
     def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:
@@ -204,6 +208,7 @@ class OnDask(Executor):
         from .cluster.exchange import Exchange
         from .cluster.keep_memory import KeepMemory
         from .cluster.leases import Leases
+        from .cluster.open import naming_missing_package
         from .cluster.pool_sweeper import PoolSweeper
         from .cluster.stranded import FreeStrandedTasks
 
@@ -214,7 +219,9 @@ class OnDask(Executor):
             client.scheduler_comm.interval = SEND_SECONDS
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}
-        with self.guarded():
+        #: The rights of `os.access` that workers need, by absolute path of the folder.
+        self._folders: dict[str, int] = {}
+        with self.guarded(), naming_missing_package(client):
             for plugin in (FreeStrandedTasks(), Leases(), KeepMemory(), PoolSweeper(), Exchange(), ColumnExchange()):
                 client.register_plugin(plugin)
 
@@ -222,30 +229,37 @@ class OnDask(Executor):
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
         workers = self._look()
         if not workers:
-            self.client.wait_for_workers(1, timeout=120)
+            await_worker(self.client)
             workers = self._look()
         if devices:
             memory = self.client.run(device_memory, on_error="return")
             workers = [_with_device(worker, memory.get(worker.address, DeviceMemory())) for worker in workers]
         return workers
 
-    def check_folders(self, folders: Sequence[str]) -> None:
-        """Raise DataError if a worker cannot read one of these folders of this machine; URLs are not checked."""
+    def check_folders(self, read: Sequence[str], written: Sequence[str] = ()) -> None:
+        """Raise DataError if a worker cannot read or write such a folder of this machine; URLs are not checked.
+
+        They are checked again if a task fails, because workers join later.
+        """
         # The working directory of a worker may be another one.
-        here = [str(Path(folder).absolute()) for folder in folders if Path(folder).is_dir()]
+        self._folders |= {str(Path(folder).absolute()): READABLE for folder in read}
+        self._folders |= {str(Path(folder).absolute()): READABLE | os.W_OK for folder in written}
+        self._check_known_folders()
+
+    def _check_known_folders(self) -> None:
+        here = {folder: rights for folder, rights in self._folders.items() if Path(folder).is_dir()}
         # A worker that dies meanwhile is nothing to complain about: others take its tasks.
-        missing = self.client.run(_missing_folders, here, on_error="ignore") if here else {}
-        for worker, names in missing.items():
-            if names:
+        refused = self.client.run(_refused_folders, here, on_error="ignore") if here else {}
+        for worker, actions in refused.items():
+            if actions:
                 raise DataError(
-                    f"worker {worker} cannot read {names[0]}, a folder of this machine: keep corpora, runs and "
-                    f"models in a folder or URL that all machines share (run= of fit, run.url on the command line)"
+                    f"worker {worker} cannot {actions[0]}, a folder of this machine: keep corpora, runs and models in "
+                    f"a folder or URL that all machines share (run= of fit, run.url on the command line), and let the "
+                    f"user of the workers write there"
                 )
 
     def _look(self) -> list[Capacity]:
         """Return the present workers, ordered by name."""
-        from .cluster.sweep import workers_of
-
         found = (
             Capacity(str(worker["name"]), address, worker["nthreads"], worker["memory_limit"] or 0)
             for address, worker in workers_of(self.client).items()
@@ -271,17 +285,19 @@ class OnDask(Executor):
 
         waiting = {future.key: future for future in handles}
         position = {key: i for i, key in enumerate(waiting)}
-        stream = as_completed(list(waiting.values()), loop=self.client.loop, with_results=True)
+        futures = list(waiting.values())
+        stream = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
         try:
             with self._watch.unless_stalled(lambda: list(position)):
                 for future, result in stream:
                     if isinstance(result, BaseException):
                         self._fail(future.key, result)
+                    if future.status == "error":
+                        _, error, traceback = result
+                        self._fail(future.key, error.with_traceback(traceback))
                     del waiting[future.key]
                     yield position[future.key], result
                     future.release()
-        except AccessDenied as error:
-            self._fail(key="", error=error)
         finally:
             # Not left to the garbage collector, because the traceback of an error refers to the futures.
             for future in waiting.values():
@@ -349,7 +365,7 @@ class OnDask(Executor):
         with self._watch.unless_stalled(lambda: grid.keys):
             return grid.run()
 
-    def _fail(self, key: str, error: BaseException) -> NoReturn:
+    def _fail(self, key: str, error: BaseException | None) -> NoReturn:
         """Raise the error of a task, or TaskLost if it is an error of the cluster."""
         if isinstance(error, AccessDenied):
             example = next((capacity.address for capacity in self._look()), "none is present now")
@@ -357,11 +373,19 @@ class OnDask(Executor):
                 f"{error}; this happened on the workers (such as {example}): they need the same credentials as this "
                 f"process, for example its environment variables"
             ) from error
+        if isinstance(error, DataError | OSError) and self.client.status == "running":
+            # A worker that joined later may not see a folder. Its error would say that files are missing.
+            self._check_known_folders()
         if isinstance(error, (*TASK_ERRORS, ContributionLost)):
             # A worker raised this error, and another worker would raise it too.
             raise error
         if self._watch.stall:
             raise TaskLost(self._watch.stall) from error
+        if error is None or isinstance(error, CancelledError):
+            raise TaskLost(
+                f"task {key} was cancelled, as by Client.restart or Client.cancel; committed epochs are safe: give the "
+                f"same command again, or resume the run"
+            ) from error
         raise TaskLost(f"the cluster gave up task {key}: {error!r}; resume the run") from error
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
@@ -380,11 +404,19 @@ def executor_for(client: "Client | None") -> Executor:
     if client is not None:
         if not isinstance(client, Client):
             raise TypeError(f"client is {client!r}: pass a distributed.Client, such as Client(address)")
-        return OnDask(client)
-    try:
-        return OnDask(get_client())
-    except ValueError:  # there is no current client
-        return Synchronous()
+    else:
+        try:
+            client = get_client()
+        except ValueError:  # there is no current client
+            return Synchronous()
+    if client.asynchronous:
+        raise TypeError(
+            "the client is asynchronous, and training waits for results: pass a client that was opened without "
+            "asynchronous=True, or call this method in another thread (asyncio.to_thread)"
+        )
+    if client.status == "closed":
+        raise ValueError("the client is closed: open another one, such as Client(address), and call this method again")
+    return OnDask(client)
 
 
 def _with_device(worker: Capacity, found: DeviceMemory | Exception) -> Capacity:
@@ -399,6 +431,10 @@ def _with_device(worker: Capacity, found: DeviceMemory | Exception) -> Capacity:
     return replace(worker, device=found.nbytes, device_manager=found.manager)
 
 
-def _missing_folders(folders: Sequence[str]) -> list[str]:
-    """Return the folders that this process cannot see."""
-    return [folder for folder in folders if not Path(folder).is_dir()]
+def _refused_folders(folders: Mapping[str, int]) -> list[str]:
+    """Return what this process cannot do with folders, such as "read /data/corpus". Their rights are `os.access`'s."""
+    refused = []
+    for folder, rights in folders.items():
+        if not os.access(folder, rights):
+            refused.append(f"{'write' if os.access(folder, READABLE) else 'read'} {folder}")
+    return refused

@@ -142,7 +142,7 @@ def ingest(
     executor = executor_for(client)
     message = "another process is ingesting into this corpus; wait for it"
     with acquire_lock(job.store, LOCK, message) as check, executor.guarded():
-        executor.check_folders([job.corpus])
+        executor.check_folders([], written=[job.corpus])
         corpus = Ingest(reader, job, identity, executor, progress, words, check_lock=check).run()
     for notice in corpus.meta["about"].get("warnings", []):
         warnings.warn(f"{corpus_url}: {notice}", stacklevel=2)

@@ -71,8 +71,8 @@ class Publisher:
             self._sending = asyncio.ensure_future(self._send())
 
     async def _send(self) -> None:
-        # If the scheduler is lost, training itself reports it.
-        with contextlib.suppress(OSError):
+        # If the scheduler is lost or the client is closed, which is a RuntimeError, training itself reports it.
+        with contextlib.suppress(OSError, RuntimeError):
             while self._waiting:
                 report: Report = {"client": self._client.id, "events": self._waiting}
                 self._waiting = []

@@ -12,7 +12,8 @@ from ..worker.tasks import AppliedBlock
 from .columns import train_on_worker
 from .leases import close_pool, open_pool
 from .pool import Pool
-from .sweep import LOOK_SECONDS, submit_graph, workers_of
+from .sweep import LOOK_SECONDS, submit_graph
+from .watch import workers_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -27,7 +28,7 @@ class ClusterGrid:
         plan: GridPlan,
         contributions: list[Contribution],
         on_cells: Callable[[str, int, float], None],
-        fail: Callable[[str, BaseException], NoReturn],
+        fail: Callable[[str, BaseException | None], NoReturn],
     ):
         self._client = client
         self._plan = plan

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
 from ..memory import PROCESS_BYTES
-from .watch import no_workers_seconds
+from .watch import no_workers_seconds, workers_of
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
@@ -181,6 +182,22 @@ def _connected(target: Options) -> Client:
         ) from error
 
 
+@contextlib.contextmanager
+def naming_missing_package(client: Client) -> Iterator[None]:
+    """Context manager: raise ClusterError if the scheduler or a worker has no corpusmill to load a message with."""
+    try:
+        yield
+    except Exception as error:
+        # Dask raises a plain Exception if it cannot send the original one.
+        if "No module named 'corpusmill" not in str(error):
+            raise
+        address = client.scheduler.address if client.scheduler else "the address of the client"
+        raise ClusterError(
+            f"the cluster at {address} cannot import corpusmill ({error}): install {version('corpusmill')} where "
+            f"scheduler and workers run, and start them again"
+        ) from error
+
+
 def await_worker(client: Client, notify: Callable[[str], None]) -> None:
     """Wait for the cluster's first worker.
 
@@ -188,8 +205,6 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
     called with a sentence for the user. Raises ClusterError if no worker comes, if the scheduler ends, or if a worker
     has too little memory for the libraries.
     """
-    from .sweep import workers_of
-
     _wait_for_worker(client, notify)
     limits = [worker["memory_limit"] for worker in workers_of(client).values() if worker["memory_limit"]]
     _check_memory(min(limits, default=None))

@@ -16,6 +16,7 @@ from .exchange import update_on_worker
 from .leases import SWEEP_PREFIX, ShardLease, close_pool, has_untaken_shards, open_divided_pool
 from .pool import Pool
 from .pool_sweeper import sweep_on_worker
+from .watch import await_worker, workers_of
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 #: Bytes that an update fetches from each worker at least, unless a single task updates all blocks. Each update fetches
 #: from every worker, and a request takes as long as the transfer of about a megabyte.
 FETCHED_BYTES = 1 << 20
-#: Seconds to wait for a first worker.
-WAIT_SECONDS = 120
 #: Seconds that the main thread sleeps while Dask's threads of this process send the tasks of a sweep. It commits the
 #: last step next, and would compete with them for the interpreter lock. Workers wait for their tasks, but nobody waits
 #: for the commit.
@@ -33,16 +32,6 @@ PASS_ON_SECONDS = 0.003
 LOOK_SECONDS = 1.0
 #: Most seconds to wait for the workers' present shards if a sweep is not needed any more. A worker may be paused.
 STOP_SECONDS = 60.0
-
-
-def workers_of(client: "Client") -> dict[str, Any]:
-    """Return the scheduler's description of each worker, by address.
-
-    `Client.scheduler_info` returns a field that another thread sets to a description without workers every two seconds.
-    """
-    if client.scheduler is None:
-        raise ConnectionError("the client is closed")
-    return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
 
 
 def submit_graph(
@@ -96,7 +85,7 @@ class ClusterSweep:
         phase: SweepPhase,
         tokens: Mapping[int, int],
         on_swept: OnSwept,
-        fail: Callable[[str, BaseException], NoReturn],
+        fail: Callable[[str, BaseException | None], NoReturn],
     ):
         self._client = client
         self._phase = phase
@@ -155,7 +144,7 @@ class ClusterSweep:
         pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, {})
         leases = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
         if not leases:
-            self._client.wait_for_workers(1, timeout=WAIT_SECONDS)
+            await_worker(self._client)
             leases = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
         return leases
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
+#: Seconds to wait for a worker before tasks are submitted.
+FIRST_SECONDS = 120.0
 #: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
 LOST_SECONDS = 90.0
 
@@ -29,6 +31,16 @@ def no_workers_seconds() -> float:
     return float(parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days"))
 
 
+def workers_of(client: "Client") -> dict[str, Any]:
+    """Return the scheduler's description of each worker, by address.
+
+    `Client.scheduler_info` returns a field that another thread sets to a description without workers every two seconds.
+    """
+    if client.scheduler is None:
+        raise ConnectionError("the client is closed")
+    return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+
+
 def _describe_paused(workers: list[dict[str, Any]]) -> str:
     """Return that all workers were paused, and what to do."""
     limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
@@ -38,8 +50,25 @@ def _describe_paused(workers: list[dict[str, Any]]) -> str:
     )
 
 
+def _describe_no_workers(address: str | None, seconds: float) -> str:
+    """Return that all workers were away, and what to do."""
+    return (
+        f"{address} has had no worker for {format_duration(seconds)}; committed epochs are safe: start workers with "
+        f"this address and give the same command again, or resume the run"
+    )
+
+
 class TaskLost(Exception):
     """The cluster lost a task and cannot repeat it. All commits are safe, so the run can be resumed."""
+
+
+def await_worker(client: "Client") -> None:
+    """Wait up to FIRST_SECONDS for a worker; raise TaskLost if none comes."""
+    try:
+        client.wait_for_workers(1, timeout=FIRST_SECONDS)
+    except TimeoutError:
+        assert client.scheduler is not None, "the client is closed"
+        raise TaskLost(_describe_no_workers(client.scheduler.address, FIRST_SECONDS)) from None
 
 
 class ClusterWatch:
@@ -76,7 +105,7 @@ class ClusterWatch:
                     if now - paused_since > STALLED_SECONDS:
                         self.stall = _describe_paused(workers)
                     elif now - away_since > away_seconds:
-                        self.stall = self._describe_no_workers(away_seconds)
+                        self.stall = _describe_no_workers(self._address, away_seconds)
                     if self.stall:
                         self._client.cancel([Future(key, self._client) for key in keys()], force=True)
                         return
@@ -93,33 +122,25 @@ class ClusterWatch:
 
     def _workers(self) -> list[dict[str, Any]]:
         """Return the scheduler's description of each worker."""
-        from .sweep import workers_of  # imports Dask
-
         return list(workers_of(self._client).values())
-
-    def _describe_no_workers(self, seconds: float) -> str:
-        """Return that all workers were away, and what to do."""
-        return (
-            f"{self._address} has had no worker for {format_duration(seconds)}; committed epochs are safe: start "
-            f"workers with this address and give the same command again, or resume the run"
-        )
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
         """Context manager: raise `TaskLost` in place of the errors that a lost scheduler causes."""
+        from distributed.client import ClosedClientError
         from distributed.comm import CommClosedError
 
         done = threading.Event()
         threading.Thread(target=self._cancel_if_lost, args=[done], name="corpusmill-lost", daemon=True).start()
         try:
             yield
-        except (TaskLost, OSError, CancelledError, RuntimeError) as error:
+        except (TaskLost, OSError, CancelledError, RuntimeError, ClosedClientError) as error:
             # The scheduler is reachable, so the error has another cause, such as a full disk.
             if self._client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise TaskLost(
-                f"the scheduler at {self._address} cannot be reached; committed epochs are safe: start a cluster and "
-                f"give the same command again, or resume the run"
+                f"the scheduler at {self._address} cannot be reached; committed epochs are safe: start a cluster, or "
+                f"open another client if this one was closed, and give the same command again, or resume the run"
             ) from error
         finally:
             done.set()

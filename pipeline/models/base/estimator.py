@@ -124,7 +124,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         held_out = self._held_out_data(options.held_out, data)
         algorithm = self._algorithm(data, previous)
         with executor.guarded(), run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
-            executor.check_folders([Store(data.url).absolute, url])
+            executor.check_folders([Store(data.url).absolute])
             training = Training(
                 algorithm=algorithm,
                 data=data,

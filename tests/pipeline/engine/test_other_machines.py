@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from corpusmill import LDA, DataError, ingest
+from corpusmill import LDA, DataError, EpochFinished, ingest
 from distributed import Client, LocalCluster
 from helpers.documents import BOATS_AND_BREAD
 
@@ -50,3 +50,39 @@ def test_folders_that_workers_cannot_read_are_named_with_the_way_out(client, tmp
         LDA(2, max_iter=2).fit(shared, client=client)
     with refused:
         LDA(2, max_iter=2).fit(texts).transform(texts, client=client)
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="the kernel allows no mounts to this user")
+@pytest.mark.parametrize(
+    ("mount", "action"),
+    [('mount -t tmpfs tmpfs "$1"', "read"), ('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', "write")],
+)
+def test_a_worker_that_joins_later_and_cannot_use_a_folder_is_named(tmp_path, mount, action):
+    (tmp_path / "mine").mkdir()
+    corpus = ingest([text.split() for text in BOATS_AND_BREAD], str(tmp_path / "corpus"), chunk_tokens=20)
+    run = str(tmp_path / "mine" / "run")
+    processes = []
+    with (
+        LocalCluster(n_workers=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+
+        def replace_worker(event):
+            """After the first epoch, let a worker join that sees the folder in another way, and the first one leave."""
+            if processes or not isinstance(event, EpochFinished):
+                return
+            (first,) = client.scheduler_info()["workers"]
+            script = f'{mount} && exec "$2" -m distributed.cli.dask_worker "$3" --nthreads 1 --no-dashboard'
+            given = [str(tmp_path / "mine"), sys.executable, cluster.scheduler_address]
+            command = ["unshare", "-Urm", "sh", "-c", script, "sh", *given]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            processes.append(subprocess.Popen(command, cwd=tmp_path, **quiet))
+            client.wait_for_workers(2, timeout=60)
+            client.retire_workers([first])
+
+        with pytest.raises(DataError, match=rf"worker tcp://\S+ cannot {action} {run}, a folder of this machine"):
+            LDA(2, max_iter=4).fit(corpus, client=client, run=run, callbacks=[replace_worker])
+    for process in processes:
+        process.terminate()
+        process.wait()
+    assert LDA(2, max_iter=4).fit(corpus, run=run).n_iter_ == 4

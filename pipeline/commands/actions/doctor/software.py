@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .....io.stores.store import Store
 from .....kernels.jit import cache_folders
-from ....engine.cluster.sweep import workers_of
+from ....engine.cluster.watch import workers_of
 from ....formatting import format_bytes
 from ...results import Finding
 from .finding import advice, fine, problem

@@ -18,7 +18,7 @@ from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster import open as clusters
 from corpusmill.pipeline.engine.cluster.adaptive import AdaptToShards
 from corpusmill.pipeline.engine.cluster.open import KINDS, ClusterError, await_worker, open_cluster
-from corpusmill.pipeline.engine.cluster.sweep import workers_of
+from corpusmill.pipeline.engine.cluster.watch import workers_of
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for

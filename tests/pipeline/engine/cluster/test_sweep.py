@@ -14,8 +14,7 @@ import pytest
 from corpusmill import LDA, ingest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.pool_sweeper import PoolSweeper
-from corpusmill.pipeline.engine.cluster.sweep import workers_of
-from corpusmill.pipeline.engine.cluster.watch import TaskLost
+from corpusmill.pipeline.engine.cluster.watch import TaskLost, workers_of
 from corpusmill.pipeline.engine.epoch import Training, _Engine, train
 from corpusmill.pipeline.engine.events import ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous

@@ -75,7 +75,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         Maximum number of epochs.
     convergence : {"error", "gradient"}, default="error"
         What ``tol`` limits. "error": training stops after an epoch that reduces the error by less than this share of
-        it. "gradient": it stops when the sum of the absolute projected gradients of all entries, each taken just before
+        it; with penalties, the "penalised_error" of ``history_``. "gradient": it stops when the sum of the absolute projected gradients of all entries, each taken just before
         its update, is at most this share of that of the first epoch. The latter is the criterion of scikit-learn's
         solver "cd". At the same ``tol`` it usually continues for many more epochs, and the factors are closer to a
         minimum. It needs ``solver="hals"`` and ``order="separable"``, and runs on the CPU.
@@ -102,7 +102,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         blocks if W is large. Results for different numbers differ by rounding.
     restarts : int, default=1
         Number of factorisations that are trained side by side, with the seeds ``random_state``, ``random_state + 1``
-        and so on. The model is the one with the lowest error. See `fit_restarts`.
+        and so on. The model is the one with the lowest error, or "penalised_error". See `fit_restarts`.
     restart_components : sequence of int or None, default=None
         Numbers of components that are trained side by side, one of them ``n_components``. Each has ``restarts`` seeds.
         The model is the one with the lowest error among those with ``n_components``. None means only ``n_components``.
@@ -137,7 +137,8 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     n_iter_ : int
         Epochs trained.
     history_ : list of dict
-        Metrics of each epoch, such as "error" and "relative_error".
+        Metrics of each epoch, such as "error" and "relative_error". With penalties also "penalised_error", √(2F) of
+        the objective F that is minimised, which is half of the squared error plus the penalties.
     model_ : TrainedModel
         The arrays and the vocabulary, as `save` writes them.
 

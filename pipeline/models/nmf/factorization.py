@@ -243,11 +243,14 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         return groups
 
     def converged(self, history: list[Metrics]) -> bool:
-        """Return whether the last epoch reduced the error by less than the share ``tol`` of it."""
+        """Return whether the last epoch reduced the error by less than the share ``tol`` of it.
+
+        Penalties count: with them, the error alone may rise while training goes on.
+        """
         if len(history) < 2 or self.tol == 0:
             return False
-        before = history[-2]["error"]
-        return self._decrease(before, history[-1]["error"]) < self.tol * before
+        before, after = (metrics.get("penalised_error", metrics["error"]) for metrics in history[-2:])
+        return self._decrease(before, after) < self.tol * before
 
     def _decrease(self, before: float, after: float) -> float:
         return before - after

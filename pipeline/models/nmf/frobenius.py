@@ -95,7 +95,10 @@ class FrobeniusFactorization(Factorization):
         before = self.first_rows(model, A, address) if state is None else state["H"]
         H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, deltas)
         entries = entries_of(A)
-        sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
+        sums: Arrays = {
+            "norm": np.float64(nmf.inner_product(entries, entries)),
+            "penalty": np.float64(l1_penalty(self.penalties[2], H)),
+        }
         if self.convergence == "gradient":
             sums["violation"] = np.float64(violation)
         return SweepResult({"H": H}, deltas, sums)
@@ -122,7 +125,7 @@ class FrobeniusFactorization(Factorization):
         """
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Update a block of W from P and Q. Its totals are S, Q and its part of the error.
+        """Update a block of W from P and Q. Its totals are S, Q and its part of the error and of the penalties.
 
         The rows that a previous model was trained on are not read again. Their approximation H·Wᵀ adds W·Q to P.
         """
@@ -137,7 +140,7 @@ class FrobeniusFactorization(Factorization):
         kept: Arrays = {"W": W}
         if "first_row" in block:
             kept["first_row"] = block["first_row"]
-        totals: Arrays = {"S": S, "Q": Q / self.n_blocks}
+        totals: Arrays = {"S": S, "Q": Q / self.n_blocks, "penalty": self._penalty_of_block(W, S, own)}
         if self.convergence == "gradient":
             totals["violation"] = np.float64(violation)
         if self.extrapolate:
@@ -160,6 +163,11 @@ class FrobeniusFactorization(Factorization):
         W must stay unchanged.
         """
 
+    def _penalty_of_block(self, W: np.ndarray, S: np.ndarray, Q: np.ndarray) -> np.float64:
+        """Return the penalties of a block of W, and its part of the ℓ2 penalty of H."""
+        l1_W, l2_W, _, l2_H = self.penalties
+        return np.float64(l1_penalty(l1_W, W) + l2_W * np.trace(S) / 2 + l2_H * np.trace(Q) / 2 / self.n_blocks)
+
     def _revived(self, W: np.ndarray, Q: np.ndarray, first_row: int) -> np.ndarray:
         """Return W (rows, K), in which each component that no row of H uses has a new random column.
 
@@ -177,16 +185,22 @@ class FrobeniusFactorization(Factorization):
         return W
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
-        """Keep the sums over the blocks; report ‖A − H·Wᵀ‖ and its ratio to ‖A‖."""
+        """Keep the sums over the blocks; report ‖A − H·Wᵀ‖ and its ratio to ‖A‖, and what training minimises.
+
+        ``penalised_error`` is √(2F) of the objective F, which is half of the squared error plus the penalties.
+        """
         squared_error = max(float(sums["norm"] - totals["explained"]), 0.0)
         squared_norm = max(float(sums["norm"]), np.finfo(float).tiny)
         metrics = {
             "error": float(np.sqrt(squared_error)),
             "relative_error": float(np.sqrt(squared_error / squared_norm)),
         }
+        if any(self.penalties):
+            penalty = float(sums["penalty"] + totals["penalty"])
+            metrics["penalised_error"] = float(np.sqrt(squared_error + 2 * penalty))
         if self.convergence == "gradient":
             metrics["violation"] = float(sums["violation"] + totals["violation"])
-        kept = {name: array for name, array in totals.items() if name not in ("explained", "violation")}
+        kept = {name: array for name, array in totals.items() if name not in ("explained", "penalty", "violation")}
         return shared | kept, metrics
 
     def converged(self, history: list[Metrics]) -> bool:
@@ -235,6 +249,14 @@ class FrobeniusFactorization(Factorization):
             # A rise of the error is a restart of the extrapolation, and no sign of convergence.
             return abs(before - after)
         return before - after
+
+
+def l1_penalty(weight: float, factor: np.ndarray) -> float:
+    """Return the ℓ1 penalty of rows of a factor. The ℓ2 penalty follows from S or Q."""
+    if weight == 0:
+        return 0.0
+    RESIDENTS.bring_back([factor], keep=True)
+    return weight * float(factor.sum(dtype=np.float64))
 
 
 @dataclass(frozen=True, kw_only=True)

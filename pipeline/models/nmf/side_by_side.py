@@ -29,7 +29,7 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from .factorization import add_in_place, cut_sums, shard_sums
-from .frobenius import Hals
+from .frobenius import Hals, l1_penalty
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
 #: Rows of A as sweeps take them.
@@ -39,7 +39,9 @@ GROUP_COLUMNS = 64
 #: Columns of all restarts that are trained at the same time, unless one restart has more.
 MAX_COLUMNS = 1024
 #: Errors that each restart reports, by name.
-MEASURES = ("error", "relative_error", "violation")
+MEASURES = ("error", "relative_error", "penalised_error", "violation")
+#: Numbers of each restart that its factorisation sums over the blocks of W.
+TOTALS = ("explained", "penalty", "violation")
 #: Arrays of a block that a trained model keeps. Those after W are only in blocks of several restarts.
 BLOCK_ARRAYS = ("W", "restarts", "idle_W", "idle_restarts")
 
@@ -179,9 +181,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     @property
     def _measures(self) -> Sequence[str]:
-        if self.factorizations[0].convergence == "gradient":
-            return MEASURES
-        return MEASURES[:2]
+        first = self.factorizations[0]
+        missing = set()
+        if not any(first.penalties):
+            missing.add("penalised_error")
+        if first.convergence != "gradient":
+            missing.add("violation")
+        return [name for name in MEASURES if name not in missing]
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedGroups:
         """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all groups."""
@@ -224,7 +230,11 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             P[:, where] = products
             done += len(group)
         entries = entries_of(A)
-        sums = {"norm": np.float64(nmf.inner_product(entries, entries)), "violation": violation}
+        penalty = np.zeros(len(self.factorizations))
+        for restart, where in zip(active, places, strict=True):
+            penalty[restart] = l1_penalty(self.factorizations[restart].penalties[2], H[:, where])
+        norm = np.float64(nmf.inner_product(entries, entries))
+        sums = {"norm": norm, "penalty": penalty, "violation": violation}
         return SweepResult({"H": H, "restarts": np.array(active)}, cut_sums(self.bounds, P, Q), sums)
 
     def _active(self, shared: Arrays) -> list[int]:
@@ -301,7 +311,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         first_row = block["first_row"]
         W = np.empty_like(before)
         totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
-        totals |= {name: np.zeros(len(self.factorizations)) for name in ("explained", "violation")}
+        totals |= {name: np.zeros(len(self.factorizations)) for name in TOTALS}
         columns = consecutive([self.columns[restart] for restart in active])
         squares = consecutive([self.columns[restart] ** 2 for restart in active])
         for restart, where, square in zip(active, columns, squares, strict=True):
@@ -312,8 +322,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             W[:, where] = kept["W"]
             for name in ("S", "Q"):
                 totals[name][self._squares[restart]] = found[name].ravel()
-            totals["explained"][restart] = found["explained"]
-            totals["violation"][restart] = found.get("violation", 0.0)
+            for name in TOTALS:
+                totals[name][restart] = found.get(name, 0.0)
         if block["restarts"].tolist() != active:
             block = self._block(active, partial(self._rows_of_one, block))
         # The same arrays of idle restarts as before: they are large, and a copy per epoch would take time.
@@ -359,8 +369,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             square = self._squares[restart]
             for name in ("S", "Q"):
                 after[name][square] = totals[name][square]
-            own_totals = {name: totals[name][restart] for name in ("explained", "violation")}
-            own_sums = {"norm": sums["norm"], "violation": sums["violation"][restart]}
+            own_totals = {name: totals[name][restart] for name in TOTALS}
+            own_sums = {"norm": sums["norm"]} | {name: sums[name][restart] for name in ("penalty", "violation")}
             _, metrics = self.factorizations[restart].reduce_shared({}, own_totals, own_sums)
             epoch = int(after["restart_epochs"][restart])
             for name in self._measures:
@@ -394,8 +404,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         return last.get("restarts_converged") == len(self.factorizations) or last.get("max_iter", 0) >= self.max_iter
 
 
-def last_errors(shared: Arrays, name: str = "error") -> np.ndarray:
-    """Return a measure of each restart after its last epoch: (restarts,) float64, infinite before its first."""
+def last_errors(shared: Arrays, name: str | None = None) -> np.ndarray:
+    """Return a measure of each restart after its last epoch: (restarts,) float64, infinite before its first.
+
+    By default it is what training minimises: the error, including penalties if there are any.
+    """
+    if name is None:
+        name = "penalised_error" if "penalised_error" in shared else "error"
     epochs = shared["restart_epochs"]
     last = shared[name][np.arange(len(epochs)), np.maximum(epochs - 1, 0)]
     return np.where(epochs == 0, np.inf, last)
@@ -403,7 +418,7 @@ def last_errors(shared: Arrays, name: str = "error") -> np.ndarray:
 
 def lowest_errors(shared: Arrays) -> Metrics:
     """Return the errors of the best restart so far."""
-    return {name: float(last_errors(shared, name).min()) for name in MEASURES[:2]}
+    return {name: float(last_errors(shared, name).min()) for name in MEASURES[:3] if name in shared}
 
 
 def restart_history(shared: Arrays, restart: int, epochs: Iterable[int] | None = None) -> list[Metrics]:

@@ -1,6 +1,7 @@
-"""Readers of edges: lists of pairs (text, Parquet), square matrices (.npz, MatrixMarket, SciPy), networkx's graphs."""
+"""Readers of edges: lists of pairs (text, tables), square matrices (.npz, MatrixMarket, SciPy), networkx's graphs."""
 
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
@@ -17,6 +18,7 @@ from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
 from .edge_lists import Pairs, read_list
 from .edge_options import EdgeOptions, usual_columns
+from .frames import is_dask_collection, is_table
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some
 from .stored_url import stored_url
 
@@ -29,9 +31,15 @@ class NetworkxGraph(Protocol):
     is_directed: Callable[[], bool]
 
 
+class EdgeTable(Protocol):
+    """A table of edges in memory, of pandas, polars, Arrow or another library, with one edge per row."""
+
+    __arrow_c_stream__: Callable[..., Any]
+
+
 SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray
-#: Files of edges, or a square matrix or a graph of networkx in memory.
-EdgeSource: TypeAlias = Paths | SparseMatrix | NetworkxGraph
+#: Files of edges, or a square matrix, a table or a graph of networkx in memory.
+EdgeSource: TypeAlias = Paths | SparseMatrix | NetworkxGraph | EdgeTable
 
 FORMATS = ("edges", "npz", "matrixmarket", "parquet")
 _EXTENSIONS = {".npz": "npz", ".mtx": "matrixmarket", ".mm": "matrixmarket", ".parquet": "parquet", ".pq": "parquet"}
@@ -42,13 +50,13 @@ PARQUET_ROWS = 1 << 20
 
 
 def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
-    """Read the edges of a graph from files, from a sparse matrix, or from a graph of networkx.
+    """Read the edges of a graph from files, from a sparse matrix, from a table, or from a graph of networkx.
 
-    ``source`` is a path, glob or URL, or a list of these, a square scipy.sparse matrix, or a graph of networkx, which
-    says itself whether it is directed. Several lists of edges make one graph. Nodes are numbered in the order of their
-    names; if all names are integers, in the order of these integers. The weights of an edge that occurs more than once
-    are added up; without weights it counts once. Edges of weight 0 are left out. Raises DataError for sources that
-    cannot be used and ValueError for a bad option.
+    ``source`` is a path, glob or URL, or a list of these, a square scipy.sparse matrix, a table with one edge per row,
+    or a graph of networkx, which says itself whether it is directed. Several lists of edges make one graph. Nodes are
+    numbered in the order of their names; if all names are integers, in the order of these integers. The weights of an
+    edge that occurs more than once are added up; without weights it counts once. Edges of weight 0 are left out. Raises
+    DataError for sources that cannot be used and ValueError for a bad option or another type of source.
     """
     options = options or EdgeOptions()
     if options.format not in ("auto", *FORMATS):
@@ -60,10 +68,25 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
         options = replace(options, directed=source.is_directed())
         edges = _edges_of_networkx(source, options)
         return edges._replace(metadata={"source": "graph in memory", "options": asdict(options)})
+    if is_edge_table(source):
+        edges = _edges_of_pairs(list(_pairs_in_memory(source, options)), "table", options)
+        return edges._replace(metadata={"source": "table in memory", "options": asdict(options)})
+    if not _are_paths(source):
+        raise ValueError(
+            f"edges are of type {type(source).__name__}: pass the URL of a file of edges, or a list of URLs; a table of "
+            f"edges; a sparse matrix, such as scipy.sparse.csr_array(array); or a graph of networkx, such as "
+            f"networkx.Graph(pairs)"
+        )
     paths = cast(Paths, source)
     edges = _read_files(paths, options)
     stored = [stored_url(path) for path in path_list(paths)]
     return edges._replace(metadata={"source": stored[0] if len(stored) == 1 else stored, "options": asdict(options)})
+
+
+def _are_paths(source: object) -> bool:
+    """Return whether an object is a path or a list of paths."""
+    paths = source if isinstance(source, list | tuple) else [source]
+    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def _read_files(source: Paths, options: EdgeOptions) -> Edges:
@@ -313,39 +336,70 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[Pairs]:
             table = read_parquet(stream)
         except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
-    columns = _node_columns(file, table.column_names, options)
+    yield from _pairs_of_table(table, file.url, options)
+
+
+def is_edge_table(source: object) -> TypeGuard[EdgeTable]:
+    """Return whether an object is a table in memory."""
+    return is_table(source)
+
+
+def _pairs_in_memory(source: EdgeTable, options: EdgeOptions) -> Iterator[Pairs]:
+    """Yield the edges of a table in memory."""
+    data: Any = source
+    if is_dask_collection(data):
+        data = data.compute()
+    try:
+        table = pa.RecordBatchReader.from_stream(data).read_all()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        reason = error.args[-1]
+        raise DataError(f"table: a column has values of several types ({reason}); convert it, or leave it out") from None
+    names = table.column_names
+    if len(names) > 3 and usual_columns(names) is None and (options.source is None or options.target is None):
+        # It may be a matrix with a column for each node.
+        raise DataError(
+            f"table: {len(names)} columns, none of which are called source and target: name the columns of the two "
+            f"nodes with ingest_graph(..., source=..., target=...); for a matrix, pass "
+            f"scipy.sparse.csr_array(frame.to_numpy())"
+        )
+    yield from _pairs_of_table(table, "table", options)
+
+
+def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions) -> Iterator[Pairs]:
+    """Yield the edges of a table. ``where`` names it in errors (DataError)."""
+    columns = _node_columns(where, table.column_names, options)
     is_weighted = options.weight in table.column_names and options.weighted is not False
     # In parts, because an array of strings has at most 2 GiB.
     for rows in table.to_batches(PARQUET_ROWS):
-        source, target = (_cast_column(file, rows, name, pa.string()) for name in columns)
+        source, target = (_cast_column(where, rows, name, pa.string()) for name in columns)
         if source.null_count or target.null_count:
-            raise DataError(f"{file.url}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
+            raise DataError(f"{where}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
         weight = None
         if is_weighted:
-            weight = _cast_column(file, rows, options.weight, pa.float64()).to_numpy(zero_copy_only=False)
+            weight = _cast_column(where, rows, options.weight, pa.float64()).to_numpy(zero_copy_only=False)
         yield Pairs(source, target, weight)
 
 
-def _cast_column(file: SourceFile, rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+def _cast_column(where: str, rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     try:
         return rows[name].cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"{file.url}: column {name!r} cannot be read as {kind} ({error}); convert it") from None
+        raise DataError(f"{where}: column {name!r} cannot be read as {kind} ({error}); convert it") from None
 
 
-def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) -> tuple[str, str]:
+def _node_columns(where: str, present: list[str], options: EdgeOptions) -> tuple[str, str]:
     """Return the names of the columns of an edge's two nodes."""
     if len(present) < 2:
-        raise DataError(f"{file.url}: an edge needs two columns, but this file has {listed(present)}")
+        raise DataError(f"{where}: an edge needs two columns, but here are {listed(present)}")
     first, second, *_ = usual_columns(present) or (0, 1)
     columns = options.source or present[first], options.target or present[second]
     for name in columns:
         if name not in present:
             raise DataError(
-                f"{file.url}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
+                f"{where}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
                 f"--columns (in Python, ingest_graph(..., source=..., target=...))"
             )
     for name in (*columns, options.weight):
         if present.count(name) > 1:
-            raise DataError(f"{file.url}: {present.count(name)} columns have the name {name!r}; rename all but one")
+            raise DataError(f"{where}: {present.count(name)} columns have the name {name!r}; rename all but one")
     return columns

@@ -26,9 +26,10 @@ def ingest_graph(
 
     Parameters
     ----------
-    edges : str, os.PathLike, list, sparse matrix or networkx.Graph
-        A file, glob or URL of edges, or a list of these; a square sparse matrix, whose rows are the nodes; or a graph
-        of networkx, which says itself whether it is directed. Each line of a text file has two names of nodes and maybe
+    edges : str, os.PathLike, list, sparse matrix, data frame or networkx.Graph
+        A file, glob or URL of edges, or a list of these; a square sparse matrix, whose rows are the nodes; a table of
+        pandas, polars or Arrow with one edge per row; or a graph of networkx, which says itself whether it is directed.
+        Each line of a text file has two names of nodes and maybe
         a weight. If the first line names columns source, target and maybe weight, others are skipped.
     url : str or os.PathLike
         Folder or URL for the graph.
@@ -41,10 +42,10 @@ def ingest_graph(
     header : bool, optional
         Whether the first line of a text file names the columns. By default, this is found out.
     source, target : str, optional
-        Columns of a Parquet file with the two nodes of an edge. By default those with usual names, such as source and
+        Columns of a table or a Parquet file with the two nodes of an edge. By default those with usual names, such as source and
         target, or else the first two.
     weight : str, default="weight"
-        Column of a Parquet file, or attribute of edges of networkx, with the weights. It need not exist.
+        Column of a table or a Parquet file, or attribute of edges of networkx, with the weights. It need not exist.
     chunk_edges : int, default=16777216
         Maximum number of edges per chunk of the store.
 
@@ -58,7 +59,7 @@ def ingest_graph(
     DataError
         If the edges cannot be used.
     ValueError
-        If the format is not known.
+        If the format or the type of ``edges`` is not known.
 
     See Also
     --------

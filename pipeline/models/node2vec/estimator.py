@@ -12,7 +12,7 @@ import scipy.sparse
 
 from ....configs.validation import validate_model
 from ....io.errors import DataError
-from ....io.readers.edges import NetworkxGraph, is_networkx, read_edges
+from ....io.readers.edges import EdgeTable, NetworkxGraph, is_edge_table, is_networkx, read_edges
 from ....io.readers.source import find_files
 from ....io.readers.stored_url import stored_url
 from ....io.stores.corpus import Corpus
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 #: What `open_graph` accepts. A string or a path is the URL of a graph store or of a file of edges.
-GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray | NetworkxGraph
+GraphSource: TypeAlias = (
+    Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray | EdgeTable | NetworkxGraph
+)
 
 
 class NodeEvaluation(TypedDict, total=False):
@@ -48,10 +50,11 @@ class Node2Vec(SkipGramEstimator):
 
     Choose it to find similar nodes, to predict labels of nodes, or to predict edges. `fit` and `partial_fit` accept a
     `Graph`, the URL of a graph store or of a file of edges, a graph of networkx (the text of a node is its name, and
-    the attribute ``weight`` of an edge its weight), a square scipy sparse matrix (an undirected graph, whose entries
-    are weights), or walks: a `Corpus`, its URL, or lists of node names. The walks of a graph are written to disk as a
-    corpus, on the same workers that train. `fit_transform` and `transform` of a graph return the vectors of its nodes,
-    in the order of the rows of a matrix, or of the nodes of a graph of networkx.
+    the attribute ``weight`` of an edge its weight), a table of edges such as a data frame (see `ingest_graph`), a
+    square scipy sparse matrix (an undirected graph, whose entries are weights), or walks: a `Corpus`, its URL, or lists
+    of node names. The walks of a graph are written to disk as a corpus, on the same workers that train. `fit_transform`
+    and `transform` of a graph return the vectors of its nodes, in the order of the rows of a matrix, or of the nodes of
+    a graph of networkx.
 
     Parameters from ``vector_size`` on are those of `Word2Vec`, with "node" for "word" and "walk" for "document". Four
     have other defaults, because every node should get a vector, and because the paper's sizes are larger.
@@ -266,7 +269,7 @@ class Node2Vec(SkipGramEstimator):
         """Return the vectors of a graph's nodes, or one row per walk.
 
         The nodes of a matrix are in the order of its rows, those of a graph of networkx in its own order, and those of
-        a `Graph` or a file of edges in the order of their names, or of their numbers if all names are integers. Nodes
+        a `Graph`, a table or a file of edges in the order of their names, or of their numbers if all names are integers. Nodes
         have vectors from training only, and are found by their names: those without a vector get zeros.
 
         Parameters
@@ -305,7 +308,8 @@ class Node2Vec(SkipGramEstimator):
             return super().transform(X, client=client)
         self._check_fixed_parameters()
         vocabulary = self._vocabulary()
-        ids = find_word_ids(_nodes_of(X), vocabulary)
+        nodes = _nodes_of(X)
+        ids = find_word_ids(nodes, vocabulary)
         known = ids >= 0
         if not known.any():
             raise DataError(
@@ -314,14 +318,15 @@ class Node2Vec(SkipGramEstimator):
             )
         rows = np.zeros((len(ids), self.vector_size), np.float32)
         rows[known] = self.wv.vectors[ids[known]]
-        return self._as_output(rows, X)
+        # A table has a row per edge, so its index does not name the nodes.
+        return self._as_output(rows, nodes)
 
     def _checked_input(self, X: DataLike) -> CheckedInput:
         # A matrix is a graph here. Other models take its rows for documents.
         if is_matrix(X) or (_is_graph(X) and not isinstance(X, str | os.PathLike)):
             raise ValueError(
                 f"walks are needed here (a Corpus, its URL, or lists of node names), not {type(X).__name__}: `wv` has "
-                f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix or a networkx graph"
+                f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix, a table or a networkx graph"
             )
         return super()._checked_input(X)
 
@@ -336,7 +341,7 @@ class Node2Vec(SkipGramEstimator):
         ----------
         labels : str or mapping of nodes to a label or several, optional
             The labels of each node, or the path of a file of lines "node label"; see `evaluation.classify`.
-        graph : Graph, URL, sparse matrix or graph of networkx, optional
+        graph : Graph, URL, sparse matrix, data frame or graph of networkx, optional
             The graph whose edges are predicted; see `evaluation.predict_links`.
 
         Returns
@@ -386,7 +391,11 @@ def _is_graph(X: object) -> TypeGuard[GraphSource]:
     """Return whether X is a graph, or the URL of a graph store or of a file of edges."""
     if isinstance(X, str | os.PathLike):
         return not _are_walks(X)
-    return isinstance(X, Graph) or scipy.sparse.issparse(X) or is_networkx(X)
+    return isinstance(X, Graph) or _is_graph_in_memory(X)
+
+
+def _is_graph_in_memory(X: object) -> bool:
+    return scipy.sparse.issparse(X) or is_networkx(X) or is_edge_table(X)
 
 
 def _nodes_of(graph: GraphSource) -> pa.Array:
@@ -415,10 +424,10 @@ def open_graph(data: GraphSource, url: str) -> Graph:
         # A string may name a graph store or a file of edges. The latter is read below.
         if Store(data).exists("graph.json"):
             return Graph(data)
-    elif not scipy.sparse.issparse(data) and not is_networkx(data):
+    elif not _is_graph_in_memory(data):
         raise ValueError(
             f"data is of type {type(data).__name__}: pass a graph (a Graph, the URL of a graph or of a file of edges, "
-            f"a sparse matrix, or a graph of networkx, such as networkx.Graph(pairs)) or, to fit, walks (a Corpus, its "
-            f"URL, or a list of lists of node names)"
+            f"a sparse matrix, a table of edges, or a graph of networkx, such as networkx.Graph(pairs)) or, to fit, "
+            f"walks (a Corpus, its URL, or a list of lists of node names)"
         )
     return ingest_graph(data, url)

@@ -73,8 +73,8 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
         return edges._replace(metadata={"source": "table in memory", "options": asdict(options)})
     if not _are_paths(source):
         raise ValueError(
-            f"edges are of type {type(source).__name__}: pass the URL of a file of edges, or a list of URLs; a table of "
-            f"edges; a sparse matrix, such as scipy.sparse.csr_array(array); or a graph of networkx, such as "
+            f"edges are of type {type(source).__name__}: pass the URL of a file of edges, or a list of URLs; a table "
+            f"of edges; a sparse matrix, such as scipy.sparse.csr_array(array); or a graph of networkx, such as "
             f"networkx.Graph(pairs)"
         )
     paths = cast(Paths, source)
@@ -352,8 +352,7 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions) -> Iterator[Pairs]
     try:
         table = pa.RecordBatchReader.from_stream(data).read_all()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        reason = error.args[-1]
-        raise DataError(f"table: a column has values of several types ({reason}); convert it, or leave it out") from None
+        raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
     names = table.column_names
     if len(names) > 3 and usual_columns(names) is None and (options.source is None or options.target is None):
         # It may be a matrix with a column for each node.

@@ -42,8 +42,8 @@ def ingest_graph(
     header : bool, optional
         Whether the first line of a text file names the columns. By default, this is found out.
     source, target : str, optional
-        Columns of a table or a Parquet file with the two nodes of an edge. By default those with usual names, such as source and
-        target, or else the first two.
+        Columns of a table or a Parquet file with the two nodes of an edge. By default those with usual names, such as
+        source and target, or else the first two.
     weight : str, default="weight"
         Column of a table or a Parquet file, or attribute of edges of networkx, with the weights. It need not exist.
     chunk_edges : int, default=16777216

@@ -269,8 +269,8 @@ class Node2Vec(SkipGramEstimator):
         """Return the vectors of a graph's nodes, or one row per walk.
 
         The nodes of a matrix are in the order of its rows, those of a graph of networkx in its own order, and those of
-        a `Graph`, a table or a file of edges in the order of their names, or of their numbers if all names are integers. Nodes
-        have vectors from training only, and are found by their names: those without a vector get zeros.
+        a `Graph`, a table or a file of edges in the order of their names, or of their numbers if all names are
+        integers. Nodes have vectors from training only, and are found by their names: those without a vector get zeros.
 
         Parameters
         ----------
@@ -326,7 +326,8 @@ class Node2Vec(SkipGramEstimator):
         if is_matrix(X) or (_is_graph(X) and not isinstance(X, str | os.PathLike)):
             raise ValueError(
                 f"walks are needed here (a Corpus, its URL, or lists of node names), not {type(X).__name__}: `wv` has "
-                f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix, a table or a networkx graph"
+                f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix, a table of edges or "
+                f"a networkx graph"
             )
         return super()._checked_input(X)
 

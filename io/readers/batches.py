@@ -136,7 +136,8 @@ def _decoded(values: Iterable[bytes], options: ReadOptions, row_name: RowName) -
 def invalid_utf8(where: str, error: UnicodeDecodeError) -> DataError:
     """Return the error for bytes that are not UTF-8."""
     return DataError(
-        f"{where}: invalid UTF-8 at byte {error.start}; ingest with encoding_errors=replace to replace such bytes"
+        f"{where}: invalid UTF-8 at byte {error.start}; convert it to UTF-8 (iconv -f ISO-8859-1 -t UTF-8 FILE, or its "
+        f"own encoding), or ingest with encoding_errors=replace, which loses such letters"
     )
 
 

@@ -1,5 +1,6 @@
 """Readers of tables: CSV and Parquet. One column holds text or tokens; another one may hold the key."""
 
+import codecs
 import csv
 import io
 import sys
@@ -242,8 +243,11 @@ def _delimiter(file: SourceFile, options: ReadOptions) -> str:
 
 def _csv_header(file: SourceFile, options: ReadOptions) -> list[str]:
     with open_file(file) as stream:
-        start = read_some(stream, HEADER_BYTES, file).decode("utf-8-sig", "replace")
-    rows = csv.reader(io.StringIO(start, newline=""), delimiter=_delimiter(file, options))
+        start = read_some(stream, HEADER_BYTES, file)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(f"{file.url}: text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
+    text = start.decode("utf-8-sig", "replace")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(file, options))
     return next((row for row in rows if row), [])
 
 

@@ -218,7 +218,8 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         Parameters
         ----------
         X : store, URL or data in memory
-            The further data, without what the model was trained on before.
+            The further data, without what the model was trained on before. Documents in memory are read as by `ingest`
+            with its default options, so pass a corpus if the first one left out words, such as stop words.
         y : ignored
             Present for scikit-learn's pipelines.
         client : distributed.Client, optional

@@ -20,6 +20,7 @@ _SCORE = "score returns the log-likelihood per token of held-out documents"
 _SCORE_OF_NMF = "score returns the log-likelihood per token of documents, and minus the error of a matrix"
 _INFERENCE = "leave it out: it limits the inference of one document; the number of epochs is max_iter"
 _VECTOR_SIZE = "its name is vector_size, as in Word2Vec"
+_NUM_WALKS = "its name is num_walks"
 _INDEX_TO_KEY = "its name is index_to_key, as in gensim 4"
 _TO_GENSIM = "to_gensim returns a copy as gensim's KeyedVectors, which has it"
 _RETRAIN = "leave it out: one epoch is exact, and retrain is the number of further ones"
@@ -41,6 +42,8 @@ PARAMETERS = {
         "batch_size": _CHUNKS,
         "min_df": _VOCABULARY,
         "max_df": _VOCABULARY,
+        "vocabulary": "pass vocabulary to ingest, or to fit with a matrix",
+        "warm_start": "pass the same run and a higher number of epochs to fit, or new documents to partial_fit",
     },
     "TopicModel": {
         "num_topics": _COMPONENTS,
@@ -49,6 +52,8 @@ PARAMETERS = {
         "seed": "its name is random_state",
         "passes": _EPOCHS,
         "epochs": _EPOCHS,
+        "n_iter": _EPOCHS,
+        "stop_words": _VOCABULARY,
         "iterations": _INFERENCE,
         "minimum_probability": "leave it out: transform returns all weights",
     },
@@ -76,7 +81,10 @@ PARAMETERS = {
         "rm_top": _VOCABULARY,
         "tw": "leave it out: tokens of LDA cannot have weights; NMF has weighting='tfidf'",
     },
-    "NMF": {"shuffle": "leave it out: it is for scikit-learn's solver 'cd'; 'hals' gives the same errors"},
+    "NMF": {
+        "shuffle": "leave it out: it is for scikit-learn's solver 'cd'; 'hals' gives the same errors",
+        "alpha": "its names are alpha_W and alpha_H, as in scikit-learn 1.2",
+    },
     "SkipGramEstimator": {
         "n_components": "its name is vector_size, as in gensim",
         "random_state": "its name is seed, as in gensim",
@@ -88,6 +96,7 @@ PARAMETERS = {
         "max_vocab_size": "leave it out: ingestion counts words within the memory of its workers",
         "max_final_vocab": "limit the vocabulary with max_features of ingest",
         "trim_rule": _VOCABULARY,
+        "stop_words": _VOCABULARY,
         "workers": "use threads for the threads of a task, and pass a Dask client to fit for several processes",
         "sg": _CBOW,
         "cbow_mean": _CBOW,
@@ -104,6 +113,9 @@ PARAMETERS = {
         "graph": "pass the graph to fit",
         "dimensions": _VECTOR_SIZE,
         "dim": _VECTOR_SIZE,
+        "n_walks": _NUM_WALKS,
+        "walk_number": _NUM_WALKS,
+        "walks_per_node": _NUM_WALKS,
         "window_size": "its name is window, as in Word2Vec",
         "weight_key": "leave it out: the attribute weight of an edge is its weight",
         "directed": "pass a networkx.DiGraph to fit, or a graph that `corpusmill graph --directed` made",

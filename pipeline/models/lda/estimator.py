@@ -11,7 +11,7 @@ from ....io.stores.store import Arrays
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
 from ...topics import Topic, TopicWord
-from ..base.advice import warn_of_components
+from ..base.advice import warn_of_data
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.other_names import explain_parameters
@@ -219,8 +219,8 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         n_words = data.n_words
         occurrences = np.asarray(data.vocabulary["term_frequency"])
         seeds: tuple[tuple[int, int, int], ...] = ()
+        warn_of_data(data, self.n_components, previous)
         if previous is None:
-            warn_of_components(self.n_components, data)
             seeds = seed_counts(self.seeds or (), self.seed_weight, data)
         else:
             topics = PreviousTopics(previous)

@@ -18,7 +18,7 @@ from ...engine.executors import Task
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
 from ..base import apply
-from ..base.advice import warn_of_components
+from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
 from ..base.columns import CheckedInput, MatrixColumns, columns_of
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
@@ -75,10 +75,11 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         Maximum number of epochs.
     convergence : {"error", "gradient"}, default="error"
         What ``tol`` limits. "error": training stops after an epoch that reduces the error by less than this share of
-        it; with penalties, the "penalised_error" of ``history_``. "gradient": it stops when the sum of the absolute projected gradients of all entries, each taken just before
-        its update, is at most this share of that of the first epoch. The latter is the criterion of scikit-learn's
-        solver "cd". At the same ``tol`` it usually continues for many more epochs, and the factors are closer to a
-        minimum. It needs ``solver="hals"`` and ``order="separable"``, and runs on the CPU.
+        it; with penalties, the "penalised_error" of ``history_``. "gradient": it stops when the sum of the absolute
+        projected gradients of all entries, each taken just before its update, is at most this share of that of the
+        first epoch. The latter is the criterion of scikit-learn's solver "cd". At the same ``tol`` it usually continues
+        for many more epochs, and the factors are closer to a minimum. It needs ``solver="hals"`` and
+        ``order="separable"``, and runs on the CPU.
     alpha_W, alpha_H : float, default=0.0 and "same"
         Strength of the penalties of H and of W, in scikit-learn's naming and scaling. "same" takes ``alpha_W``.
     l1_ratio : float, default=0.0
@@ -256,8 +257,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     def _single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
         """Return the algorithm of one factorisation."""
         self._check(data, previous)
-        if previous is None:
-            warn_of_components(self.n_components, data)
+        warn_of_data(data, self.n_components, previous)
         D = data.n_documents
         V = data.n_words
         K = self.n_components

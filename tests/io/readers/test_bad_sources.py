@@ -152,8 +152,14 @@ def test_invalid_utf8(tmp_path, name, head, tail, row):
         path = path / "x"
     path.write_bytes(head + b"b\xffd word\xc3" + tail + b"\n")
     source = path.parent if name == "folder" else path
-    refuses(source, f"{path.name}, {row}: invalid UTF-8 at byte")
+    refuses(source, f"{path.name}, {row}: invalid UTF-8 at byte [0-9]+; convert it to UTF-8 .iconv -f ISO-8859-1")
     assert read(source, encoding_errors="replace")[1][-1] == ["word"]
+
+
+def test_a_csv_file_in_utf16(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("text\ngood\n", encoding="utf-16")
+    refuses(path, r"x\.csv: text in UTF-16; convert it to UTF-8: iconv -f UTF-16")
 
 
 def test_null_text(tmp_path):

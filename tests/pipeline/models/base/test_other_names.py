@@ -39,6 +39,12 @@ def names_for(model, table):
         (RandomIndexing, (), {"n_components": 64}, "its name is vector_size"),
         (RandomIndexing, (), {"epochs": 2}, "retrain is the number of further ones"),
         (LDA, (), {"iterations": 50}, "leave it out: it limits the inference of one document; .* epochs is max_iter"),
+        (LDA, (), {"warm_start": True}, "pass the same run and a higher number of epochs to fit"),
+        (LDA, (), {"vocabulary": ["sea"]}, "pass vocabulary to ingest, or to fit with a matrix"),
+        (NMF, (), {"stop_words": "english"}, "choose the vocabulary with"),
+        (NMF, (), {"alpha": 0.1}, "its names are alpha_W and alpha_H"),
+        (LDA, (), {"n_iter": 10}, "its name is max_iter"),
+        (Node2Vec, (), {"walks_per_node": 10}, "its name is num_walks"),
         (LDA, (), {"topics": 100}, "unexpected keyword argument 'topics'"),
     ],
 )

@@ -1,6 +1,6 @@
 """What messages show of names, of lines of files, and of the errors of libraries, which may be long or damaged."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from itertools import islice
 
 #: Names that a message lists, and the characters that it shows of each and of a line.
@@ -30,6 +30,15 @@ def pluralize(number: int, noun: str) -> str:
     """Write a count with its noun: 1 chunk, 1,234 chunks."""
     ending = "" if number == 1 else "s"
     return f"{number:,} {noun}{ending}"
+
+
+def other_case(word: object, vocabulary: Container[str]) -> str:
+    """Return the end of an error about an unknown word: the word in another case, if the vocabulary has that."""
+    if isinstance(word, str):
+        for other in (word.lower(), word.capitalize(), word.upper()):
+            if other in vocabulary:
+                return f"; did you mean {other!r}?"
+    return ""
 
 
 def line_start(line: bytes) -> str:

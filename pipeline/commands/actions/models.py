@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....io.errors import DataError
+from ....io.messages import other_case
 from ....io.stores.corpus import Corpus
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
@@ -71,7 +72,8 @@ def similar_documents(model_url: str, query: Query, corpus_url: str, part: str =
 def _check_words(model_url: str, query: Query, vocabulary: "Container[str]") -> None:
     for word in (*query.words, *query.without):
         if word not in vocabulary:
-            raise DataError(f"{model_url}: the word {word!r} is not in the vocabulary of this model")
+            hint = other_case(word, vocabulary)
+            raise DataError(f"{model_url}: the word {word!r} is not in the vocabulary of this model{hint}")
 
 
 def check_stored(model_url: str, corpus_url: str = "", part: str = "train") -> None:

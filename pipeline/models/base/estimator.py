@@ -116,6 +116,8 @@ class Estimator(Persistent, ABC, Generic[DataT]):
             self._topic_names = {}
         data = self._open_data(X if matrix is None else matrix)
         if not data.n_words:
+            if matrix is not None:
+                raise DataError(f"{data.title}: there is nothing to train on, because all counts are 0")
             raise DataError(
                 f"{data.title}: there is no word to train on; check what its documents contain: words of one letter "
                 f"are left out of strings by the default token_pattern, and kept in lists of words"

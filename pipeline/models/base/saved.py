@@ -131,7 +131,7 @@ def read_model_meta(url: str) -> JsonObject:
     """
     store = Store(model_in_use(url))
     if not store.exists("model.json"):
-        hint = ""
+        hint = "; pass the folder of a saved model or of a run"
         if store.exists("run.json"):
             hint = _hint_for_run(store, url)
         raise DataError(f"{url}: no model here (no model.json){hint}")

@@ -68,9 +68,10 @@ class ScoredEstimator(TextEstimator[DataT]):
         """Add up `_score_chunk` over all documents. ``options`` are further arguments of the model's `_score_chunk`."""
         corpus = self._open_documents(X)
         if not corpus.n_documents:
-            raise DataError(
-                f"{corpus.title}: nothing to score: the part {corpus.part!r} has 0 documents: ingest with held_out=0.1"
-            )
+            reason = "there are no documents here"
+            if corpus.part == "held_out":
+                reason = f"the part {corpus.part!r} has 0 documents: ingest with held_out=0.1"
+            raise DataError(f"{corpus.title}: nothing to score: {reason}")
         sums = apply.sum_chunks(self, corpus, client, apply.score_chunk, options)
         if not int(sums.get("tokens", 0)):
             raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from ....io.messages import other_case
 from .similarity import row_lengths, unit_vector
 
 #: A key is a word, or the index of a row.
@@ -94,7 +95,7 @@ class VectorLookup:
             return int(key)
         if default is not None:
             return default
-        raise KeyError(f"{key!r} is not among the {len(self)} words of this model")
+        raise KeyError(f"{key!r} is not among the {len(self)} words of this model{other_case(key, self.key_to_index)}")
 
     def has_index_for(self, key: Key) -> bool:
         """Return whether a word or row exists; also as ``key in wv``.

@@ -123,6 +123,9 @@ def test_a_corpus_whose_path_has_a_space_is_opened(tmp_path):
         (lambda: topics(seeds=[["whale"]]).fit(BOATS_AND_BREAD), "seeds: documents in memory does not contain whale"),
         (lambda: topics().fit(BOATS_AND_BREAD).transform([]), "documents in memory: contains no document"),
         (lambda: topics().fit(BOATS_AND_BREAD).score(["whale"]), "documents in memory: nothing to score"),
+        (lambda: topics().fit(BOATS_AND_BREAD).score([]), "documents in memory: nothing .* are no documents here$"),
+        (lambda: topics().fit([[0, 0], [0, 0]]), "there is nothing to train on, because all counts are 0$"),
+        (lambda: LDA.load("nowhere"), r"nowhere: no model here \(no model\.json\); pass the folder of a saved model"),
     ],
 )
 def test_errors_name_data_in_memory(attempt, message):

@@ -48,6 +48,8 @@ def test_looks_up_words(wv):
     assert list(wv) == WORDS
     with pytest.raises(KeyError, match="'prince' is not among the 8 words"):
         wv["prince"]
+    with pytest.raises(KeyError, match="'King' is not among the 8 words of this model; did you mean 'king'"):
+        wv.most_similar("King")
 
 
 def test_row_numbers_are_accepted_as_keys_as_in_gensim(wv):

@@ -22,6 +22,7 @@ from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_d
 from ....io.matrices.names import check_unique
 from ....io.messages import listed
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
+from ....io.readers.kept import is_missing
 from ....io.stores.matrix import MatrixBlock, first_marked_entry
 from ...engine.data import TrainingData
 
@@ -141,12 +142,22 @@ def read_matrix(data: Any, caller: str) -> InputMatrix:
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported by {caller}: pass real numbers")
     if values.dtype.kind not in "biuf":
-        values = values.astype(np.float64)
+        values = _as_numbers(values)
     if values.dtype == np.float16:
         values = values.astype(np.float32)  # SciPy has no sparse matrices of float16
     _check_shape(values.shape, caller)
     _check_entries(values, caller)
     return InputMatrix(values, names)
+
+
+def _as_numbers(values: np.ndarray) -> np.ndarray:
+    """Return an array of objects as float64, in which missing values of pandas are NaN."""
+    try:
+        return values.astype(np.float64)
+    except TypeError:
+        # NumPy does not know the missing value of pandas.
+        present = [np.nan if is_missing(value) else value for value in values.ravel()]
+        return np.array(present, np.float64).reshape(values.shape)
 
 
 def read_documents(data: Any, caller: str) -> Iterable[object]:

@@ -85,3 +85,13 @@ def test_tf_idf_weights_of_a_matrix_are_refused():
 def test_an_array_of_text_with_two_dimensions_is_refused():
     with pytest.raises(ValueError, match=r"NMF: X is an array of text of shape \(2, 1\): pass X.astype\(float\) if"):
         NMF(2).fit(np.array([["1"], ["2"]]))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "int64[pyarrow]"])
+def test_missing_values_in_nullable_columns_of_pandas_are_named(estimator, dtype):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": pandas.array([1, None], dtype=dtype)})
+    with pytest.raises(ValueError, match="Input X contains NaN in row 1, column 1"):
+        fitted(estimator, frame)
+    assert fitted(estimator, frame[:1]).shape == (2, 2)

@@ -17,7 +17,15 @@ from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
 from ...topics import WordGroup
-from .columns import CheckedInput, MatrixColumns, check_columns, check_numbers, checked_input, drop_outgrown_columns
+from .columns import (
+    CheckedInput,
+    MatrixColumns,
+    check_columns,
+    check_numbers,
+    checked_input,
+    columns_of,
+    drop_outgrown_columns,
+)
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
 from .persistence import Persistent
@@ -154,9 +162,12 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         """
         matrix = read_matrix(X, type(self).__name__) if is_matrix(X) else None
         matrix = named_matrix(matrix, options.vocabulary)
-        if matrix is not None and previous is not None:
-            check_columns(matrix, self._fitted(), type(self).__name__)
-        return matrix
+        if matrix is None or previous is None:
+            return matrix
+        check_columns(matrix, self._fitted(), type(self).__name__)
+        columns = columns_of(self._fitted())
+        # The columns are those of the model, also if only one of the two has names.
+        return matrix if columns is None else matrix.renamed(columns.names)._replace(are_given=columns.are_given)
 
     def _held_out_data(self, given: DataLike, data: DataT) -> TrainingData | None:
         """Return the documents for evaluation; raise DataError if they number their words in another way."""

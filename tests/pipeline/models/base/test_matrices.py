@@ -95,3 +95,19 @@ def test_missing_values_in_nullable_columns_of_pandas_are_named(estimator, dtype
     with pytest.raises(ValueError, match="Input X contains NaN in row 1, column 1"):
         fitted(estimator, frame)
     assert fitted(estimator, frame[:1]).shape == (2, 2)
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_further_rows_belong_to_the_columns_of_the_model_also_if_only_one_of_the_two_has_names(estimator):
+    pandas = pytest.importorskip("pandas")
+    values = counts().toarray().astype(int)
+    frame = pandas.DataFrame(values, columns=list("abcdef"))
+    first = {"frame": (frame, {}), "array": (values, {}), "names": (values, {"vocabulary": list("abcdef")})}
+    for name, (X, options) in first.items():
+        expected = estimator(2, max_iter=2, device="cpu").fit(X, **options).partial_fit(X, **options)
+        for further in (frame, values):
+            model = estimator(2, max_iter=2, device="cpu").fit(X, **options).partial_fit(further)
+            np.testing.assert_array_equal(model.components_, expected.components_, err_msg=name)
+            assert model.n_features_in_ == 6
+            assert model.transform(X).shape == (12, 2)

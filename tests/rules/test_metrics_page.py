@@ -39,6 +39,7 @@ def written_metrics(corpus, folder):
         (LDA(2, **topics), corpus, "memory://metrics/lda"),
         (LDA(2, learn_priors="symmetric", **topics), corpus, "priors"),
         (NMF(2, **topics), corpus, "nmf"),
+        (NMF(2, alpha_W=0.01, **topics), COUNTS, "penalties"),
         (NMF(2, convergence="gradient", **topics), COUNTS, "gradient"),
         (NMF(2, solver="mu", beta_loss="kullback-leibler", **topics), corpus, "divergence"),
         (NMF(2, restarts=2, **topics), COUNTS, "restarts"),

@@ -160,6 +160,8 @@ class PauseCollector(event.Listener):
 
     def on_end(self, event: event.Event) -> None:
         """Resume the collector when the outermost compilation ends."""
+        if self.depth == 0:
+            return  # the compilation started before this listener was registered
         self.depth -= 1
         if self.depth == 0 and self.was_enabled:
             gc.enable()

@@ -4,10 +4,18 @@ import gc
 
 import numba
 import pytest
-from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.jit import PauseCollector, kernel
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import overload
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """Keep other threads from compiling: one that an earlier test has left behind would pause the collector as well."""
+    with global_compiler_lock:
+        yield
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -45,4 +53,15 @@ def test_the_collector_is_restored_after_an_error_of_compilation():
 
     with pytest.raises(numba.TypingError):
         wrong()
+    assert gc.isenabled()
+
+
+def test_a_compilation_that_started_before_the_import_has_only_an_end():
+    listener = PauseCollector()
+    listener.on_end(None)
+    listener.on_start(None)
+    try:
+        assert not gc.isenabled()
+    finally:
+        listener.on_end(None)
     assert gc.isenabled()

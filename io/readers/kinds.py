@@ -91,7 +91,7 @@ def fits_of(column: pa.Array | pa.ChunkedArray, is_typed: bool) -> Fits:
 
 
 def _typed_misfits(values: pa.Array | pa.ChunkedArray) -> dict[str, Misfits]:
-    """Return the values that do not fit, for each kind that some values of this type fit."""
+    """Return the kinds that values of this type may fit, and for each kind the values that do not fit it."""
     none = Misfits(0, "")
     kind = values.type
     if pa.types.is_boolean(kind):

@@ -26,10 +26,11 @@ def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_s
     STORE is the folder or URL where runs will be written; by default the current folder. A configuration names the
     cluster only, so name its store again. Each check prints one line: what it found and, for advice and problems, what
     to do. All checks are made, also if the store or the cluster cannot be reached. The exit code is 1 if there is a
-    problem. The first call
-    after the installation compiles the kernels of all models, which takes about a minute on two cores. Later calls take
-    some seconds. Later trainings do not compile these kernels. Only NMF and the sampler gibbs compile a few for
-    another number of topics, in a second or two.
+    problem.
+
+    The first call after the installation compiles the kernels of all models, which takes about a minute on two cores.
+    Later calls take some seconds. Later trainings do not compile these kernels. Only NMF and the sampler gibbs compile
+    a few for another number of topics, in a second or two.
 
     \b
     Examples:

@@ -210,6 +210,6 @@ class TopicModel(ABC):
 
 
 def check_count(count: object, name: str, least: int = 0) -> None:
-    """Raise ValueError unless a number of words is an integer of ``least`` or more."""
+    """Raise ValueError unless the parameter called ``name`` is an integer of at least ``least``."""
     if not is_count(count, least):
         raise ValueError(f"{name} is {count!r}: choose an integer of {least} or more")

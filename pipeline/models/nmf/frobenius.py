@@ -68,7 +68,7 @@ class FrobeniusFactorization(Factorization):
         return W @ Q
 
     def begin_blocks(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
-        """Yield the first blocks of W. Each of several has the number of its first row, which `apply` needs."""
+        """Yield the first blocks of W. If there are several, each has the number of its first row, for `apply`."""
         for block, arrays in zip(blocks, super().begin_blocks(data, blocks, previous), strict=True):
             if self.n_blocks > 1:
                 arrays["first_row"] = np.int64(self.bounds[block])

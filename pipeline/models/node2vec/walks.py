@@ -183,7 +183,7 @@ def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:
 
 
 def _walker(job: WalkJob) -> kernels.Walker:
-    """Return the walker of this process. Threads that need it at the same time share one."""
+    """Return the walker of this process, which all its threads share."""
     return CACHE.load((job.key, "walker"), lambda: _new_walker(job))
 
 

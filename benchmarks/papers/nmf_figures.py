@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from corpusmill.kernels.nmf import tiled
 
-from benchmarks.common import Session
+from benchmarks.common import Session, fastest_cpu_seconds
 from benchmarks.nmf.data import load
 from benchmarks.nmf.solvers import contenders, start
 from benchmarks.papers import nmf_data_movement as movement
@@ -25,16 +25,6 @@ COLUMNS = "FAST-HALS by columns"
 def matrix_of(session: Session, name: str):
     """Read a matrix (documents, words), or make a small one if the session is quick."""
     return load("quick" if session.quick else name, session.data)
-
-
-def cpu_seconds(call: Callable[[], object], turns: int = 3) -> float:
-    """Return the CPU-seconds of the fastest of some calls."""
-    found = []
-    for _ in range(turns):
-        began = time.process_time()
-        call()
-        found.append(time.process_time() - began)
-    return min(found)
 
 
 def products(A, K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -62,7 +52,7 @@ def tile_sizes(
         for K in components:
             W, P, Q = products(A, K)
             widths = [T for T in tiles if K >= T]
-            seconds = [cpu_seconds(partial(tiled.update, W.copy(), P, Q, T, True)) for T in widths]
+            seconds = [fastest_cpu_seconds(partial(tiled.update, W.copy(), P, Q, T, True)) for T in widths]
             best = widths[int(np.argmin(seconds))]
             model = tiled.tile_size(K, CACHE)
             values[f"{name}, K = {K}: best T"] = best
@@ -85,14 +75,16 @@ def breakdown(session: Session, components: int = 240, tile: int = 15, corpus: s
     A_by_words = scipy.sparse.csr_matrix(A.T)
     old = nmf_sweeps.phase_1(W, Q, tile, True)
     values = {
-        "SpMM": cpu_seconds(lambda: A_by_words @ H),
-        "DMM": cpu_seconds(lambda: H.T @ H),
-        "FAST-HALS: DMV": cpu_seconds(lambda: nmf_sweeps.update_by_columns(W.copy(), P, Q, True), 1),
-        "PL-NMF: phase 1": cpu_seconds(lambda: nmf_sweeps.phase_1(W, Q, tile, True)),
-        "PL-NMF: phases 2 and 3": cpu_seconds(
+        "SpMM": fastest_cpu_seconds(lambda: A_by_words @ H),
+        "DMM": fastest_cpu_seconds(lambda: H.T @ H),
+        "FAST-HALS: DMV": fastest_cpu_seconds(lambda: nmf_sweeps.update_by_columns(W.copy(), P, Q, True), 1),
+        "PL-NMF: phase 1": fastest_cpu_seconds(lambda: nmf_sweeps.phase_1(W, Q, tile, True)),
+        "PL-NMF: phases 2 and 3": fastest_cpu_seconds(
             lambda: nmf_sweeps.phases_2_and_3(W.copy(), old.copy(), P, Q, tile, True)
         ),
-        "corpusmill: all phases, one product per tile": cpu_seconds(lambda: tiled.update(W.copy(), P, Q, tile, True)),
+        "corpusmill: all phases, one product per tile": fastest_cpu_seconds(
+            lambda: tiled.update(W.copy(), P, Q, tile, True)
+        ),
     }
     phases = values["PL-NMF: phase 1"] + values["PL-NMF: phases 2 and 3"]
     values["DMV over all phases"] = values["FAST-HALS: DMV"] / phases
@@ -228,7 +220,7 @@ def large_ranks(
     for K in components:
         seconds = {}
         for solver in ("columns", "tiles"):
-            seconds[solver] = cpu_seconds(epoch_of(A, K, solver), 1)
+            seconds[solver] = fastest_cpu_seconds(epoch_of(A, K, solver), 1)
         ratios.append(seconds["columns"] / seconds["tiles"])
         values[f"K = {K}"] = ratios[-1]
     return Measured(values)
@@ -285,7 +277,7 @@ def operations(session: Session, V: int = 26_214, D: int = 11_314, K: int = 256,
     A = matrix_of(session, "20news-tfidf")
     rates = {}
     for solver in ("columns", "tiles"):
-        rates[solver] = movement.hals_flops(V, D, K) / cpu_seconds(
+        rates[solver] = movement.hals_flops(V, D, K) / fastest_cpu_seconds(
             epoch_of(A, K if not session.quick else 8, solver), 1
         )
     values = {

@@ -1,6 +1,5 @@
 """How random indexing scales with threads, and how far it is from what the machine allows."""
 
-import time
 from statistics import median
 
 import click
@@ -11,7 +10,7 @@ from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import contexts as ri_contexts
 from corpusmill.kernels.random_indexing import text as ri_text
 
-from benchmarks.common import print_row
+from benchmarks.common import fastest_cpu_seconds, print_row
 from benchmarks.random_indexing.systems import RADIUS, WINDOW, in_threads, ours, parts_of, sweep
 from benchmarks.random_indexing.texts import encode
 
@@ -58,16 +57,6 @@ def scattered(positions, row):
         row[position] += 1
 
 
-def fastest(function, repeats: int = 5) -> float:
-    """Return the CPU-seconds of the fastest of several calls."""
-    found = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        found.append(time.process_time() - start)
-    return min(found)
-
-
 @click.command()
 @click.option("--corpus", "name", default="kjv")
 @click.option("--dimension", default=2048)
@@ -88,9 +77,9 @@ def roof(session, name, dimension, seed_length, tokens):
     counted = (len(WINDOW.offsets) * occurrences + distinct * seed_length) / len(chunk.words)
     positions = np.random.default_rng(0).integers(0, dimension, 1 << 16).astype(np.uint32)
     line = np.zeros(dimension, np.int16)
-    an_add = 1e9 * fastest(lambda: scattered(positions, line)) / len(positions)
-    memory = 1e9 * fastest(lambda: np.ones((len(pieces), dimension), np.int16)) / len(chunk.words)
-    ours_ = 1e9 * fastest(lambda: sweep(chunk, text, dimension, seed_length // 2)) / len(chunk.words)
+    an_add = 1e9 * fastest_cpu_seconds(lambda: scattered(positions, line)) / len(positions)
+    memory = 1e9 * fastest_cpu_seconds(lambda: np.ones((len(pieces), dimension), np.int16)) / len(chunk.words)
+    ours_ = 1e9 * fastest_cpu_seconds(lambda: sweep(chunk, text, dimension, seed_length // 2)) / len(chunk.words)
     print_row("adds, plain", "adds, counted", "ns an add", "ns of memory", "roof, ns", "ours, ns", "share")
     bound = counted * an_add + memory
     print_row(len(WINDOW.offsets) * seed_length, counted, an_add, memory, bound, ours_, bound / ours_)

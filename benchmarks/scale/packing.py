@@ -3,10 +3,7 @@
 python -m benchmarks.scale.packing --help
 """
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import click
 import numpy as np
@@ -14,10 +11,8 @@ from corpusmill import LDA
 from corpusmill.kernels.count_rows import CountRows, pack_rows, unpack_rows
 from corpusmill.pipeline.ingest.ingest import corpus_from
 
-from benchmarks.common import DATA, JSON, QUICK, Session, print_row, write_json
+from benchmarks.common import DATA, JSON, QUICK, Session, fastest_cpu_seconds, print_row, write_json
 from benchmarks.lda.data import read
-
-REPETITIONS = 5
 
 
 @click.command()
@@ -76,19 +71,9 @@ def measure(rows: CountRows) -> dict[str, float]:
         "megabytes": nbytes / 1e6,
         "packed_megabytes": packed.nbytes / 1e6,
         "share": packed.nbytes / nbytes,
-        "packs": nbytes / 1e6 / median_seconds(lambda: pack_rows(rows)),
-        "unpacks": nbytes / 1e6 / median_seconds(lambda: unpack_rows(packed)),
+        "packs": nbytes / 1e6 / fastest_cpu_seconds(lambda: pack_rows(rows)),
+        "unpacks": nbytes / 1e6 / fastest_cpu_seconds(lambda: unpack_rows(packed)),
     }
-
-
-def median_seconds(action: Callable[[], object]) -> float:
-    """Return the median time of some calls."""
-    seconds = []
-    for _ in range(REPETITIONS):
-        started = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - started)
-    return median(seconds)
 
 
 if __name__ == "__main__":

@@ -145,17 +145,20 @@ class PauseCollector(event.Listener):
     Compilation makes many objects, nearly none of which are garbage, and the collector would visit them repeatedly.
     That takes about a sixth of the time of a first training. Compilation holds numba's lock, so that only one thread
     at a time changes the depth.
+
+    A threshold of zero pauses the collector, and ``gc.isenabled()`` stays true. A library may remember the latter:
+    ``dask.array`` reads it when it is imported, and then restores what it saw after each slice.
     """
 
     def __init__(self) -> None:
         self.depth = 0  # of nested compilations: a kernel compiles the kernels that it calls
-        self.was_enabled = False
+        self.thresholds = gc.get_threshold()
 
     def on_start(self, event: event.Event) -> None:
         """Pause the collector when the outermost compilation starts."""
         if self.depth == 0:
-            self.was_enabled = gc.isenabled()
-            gc.disable()
+            self.thresholds = gc.get_threshold()
+            gc.set_threshold(0)
         self.depth += 1
 
     def on_end(self, event: event.Event) -> None:
@@ -163,8 +166,8 @@ class PauseCollector(event.Listener):
         if self.depth == 0:
             return  # the compilation started before this listener was registered
         self.depth -= 1
-        if self.depth == 0 and self.was_enabled:
-            gc.enable()
+        if self.depth == 0:
+            gc.set_threshold(*self.thresholds)
 
 
 event.register("numba:compile", PauseCollector())

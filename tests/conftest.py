@@ -34,14 +34,16 @@ CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] /
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Turn the garbage collector off while tests are collected, and let it never visit them afterwards.
+    """Pause the garbage collector while tests are collected, and let it never visit them afterwards.
 
     Collection imports every library and makes thousands of tests, all of which stay. That takes half of the time.
+    The collector stays enabled: ``dask.array`` remembers at its import whether it is, for all its slices.
     """
-    gc.disable()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)
     result = yield
     gc.freeze()
-    gc.enable()
+    gc.set_threshold(*thresholds)
     return result
 
 

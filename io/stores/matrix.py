@@ -464,6 +464,9 @@ def _cut(block: MatrixBlock, chunk_numbers: int) -> Iterator[MatrixBlock]:
 
 def canonical_rows(data: MatrixBlock) -> MatrixBlock:
     """Return a sparse matrix as CSR matrix with ascending columns, in which entries that occur twice are added up."""
+    if data.dtype.kind in "iu" and not getattr(data, "has_canonical_format", True):
+        # A sum of small integers may not fit into their own type.
+        data = data.astype(np.int64, copy=False)
     rows = scipy.sparse.csr_matrix(data)
     if not rows.has_canonical_format:
         # A copy, because the arrays may belong to the caller.

@@ -19,16 +19,22 @@ DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, Unic
 
 
 @contextlib.contextmanager
-def _opened(source: ParquetSource) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file and compare its checksums. OSError from a damaged file becomes ArrowInvalid."""
+def recognised_damage() -> Iterator[None]:
+    """Context manager: raise ArrowInvalid instead of an OSError that comes from a damaged file."""
     try:
-        with pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True) as file:
-            yield file
+        yield
     except OSError as error:
         # Errors of the operating system have a number, and those of object stores have classes of their own.
         if type(error) is OSError and error.errno is None:
             raise pa.ArrowInvalid(str(error)) from error
         raise
+
+
+@contextlib.contextmanager
+def _opened(source: ParquetSource) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file and compare its checksums."""
+    with recognised_damage(), pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True) as file:
+        yield file
 
 
 def read_parquet(source: ParquetSource) -> pa.Table:

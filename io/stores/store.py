@@ -34,7 +34,7 @@ from .local_files import (
     temporary_pattern,
 )
 from .object_errors import explained_errors
-from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
+from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows, recognised_damage
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
 
@@ -261,10 +261,15 @@ class Store:
 
     @contextlib.contextmanager
     def _open_parquet(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a Parquet file; raise DataError if it does not exist, or if reading it shows that it is damaged."""
+        with self.explained_parquet_errors(name), self.fs.open(self.where(name), "rb") as file:
+            yield file
+
+    @contextlib.contextmanager
+    def explained_parquet_errors(self, name: str) -> Iterator[None]:
+        """Context manager: raise DataError if a Parquet file does not exist or if a read finds it damaged."""
         try:
-            with self.explained_errors(name), self.fs.open(self.where(name), "rb") as file:
-                yield file
+            with self.explained_errors(name), recognised_damage():
+                yield
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
         except DAMAGED as error:

@@ -36,6 +36,7 @@ class DocumentTable:
 
     def __init__(self, corpus: Corpus):
         self.corpus = corpus
+        self._name = f"documents-{corpus.part}.parquet"
         self._first = [chunk.first_document for chunk in corpus.chunks]
         self._lock = threading.Lock()
         self._cached_group = lru_cache(CACHED_GROUPS)(self._read_group)
@@ -48,9 +49,10 @@ class DocumentTable:
     @cached_property
     def _file(self) -> pq.ParquetFile:
         store = self.corpus.content
-        path = store.where(f"documents-{self.corpus.part}.parquet")
-        # A corpus has few files and many documents, so names of files are stored once each.
-        return pq.ParquetFile(store.fs.open(path, "rb"), pre_buffer=False, read_dictionary=["file"])
+        with store.explained_parquet_errors(self._name):
+            opened = store.fs.open(store.where(self._name), "rb")
+            # A corpus has few files and many documents, so names of files are stored once each.
+            return pq.ParquetFile(opened, pre_buffer=False, read_dictionary=["file"], page_checksum_verification=True)
 
     @cached_property
     def _group_starts(self) -> list[int]:
@@ -66,7 +68,8 @@ class DocumentTable:
 
     def _read_group(self, index: int) -> pa.Table:
         columns = [name for name in self._file.schema_arrow.names if name not in ("chunk", "row")]
-        return self._file.read_row_group(index, columns, use_threads=False)
+        with self.corpus.content.explained_parquet_errors(self._name):
+            return self._file.read_row_group(index, columns, use_threads=False)
 
     @property
     def n_groups(self) -> int:

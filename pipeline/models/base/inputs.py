@@ -138,6 +138,7 @@ def read_matrix(data: Any, caller: str) -> InputMatrix:
         _check_lengths(data, caller)
     if scipy.sparse.issparse(data):
         _check_structure(data)
+    _check_mask(data)
     values = data if scipy.sparse.issparse(data) else np.asarray(data)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported by {caller}: pass real numbers")
@@ -368,6 +369,16 @@ def _check_shape(shape: tuple[int, ...], caller: str) -> None:
         raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if rows == 0:
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def _check_mask(data: Any) -> None:
+    """Raise ValueError for a masked array of NumPy in which entries are masked. Its mask would be lost silently."""
+    if not np.ma.is_masked(data):
+        return
+    raise ValueError(
+        f"Input X masks {np.ma.count_masked(data)} of its {np.size(data)} entries, which have no value: pass "
+        f"X.filled(0), or leave their rows out"
+    )
 
 
 def _check_entries(values: MatrixBlock, caller: str) -> None:

@@ -190,6 +190,23 @@ def test_threads_that_ask_for_documents_of_one_group_read_it_once(folder, monkey
     assert sorted(read) == list(range(table.n_groups))
 
 
+@pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
+def test_a_damaged_table_of_documents_is_named(folder, tmp_path, damage):
+    shutil.copytree(folder / "corpus", tmp_path / "corpus")
+    (path,) = tmp_path.rglob("documents-train.parquet")
+    content = bytearray(path.read_bytes())
+    content[40] ^= 255
+    if damage == "changed":
+        path.write_bytes(content)
+    elif damage == "cut":
+        path.write_bytes(content[:60])
+    table = DocumentTable(Corpus(str(tmp_path / "corpus")))
+    if damage == "missing":
+        path.unlink()
+    with pytest.raises(DataError, match=r"documents-train\.parquet: (missing|damaged \(.*\)); restore it or write"):
+        table.row(0)
+
+
 def test_a_map_keeps_groups_together_and_is_the_same_in_every_call():
     rng = np.random.default_rng(3)
     groups = np.repeat(np.arange(4), 30)

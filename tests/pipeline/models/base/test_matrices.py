@@ -56,6 +56,26 @@ def test_unsorted_indices_and_duplicate_entries_are_read_as_scipy_reads_them(est
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_a_sum_of_duplicate_entries_may_exceed_their_type(estimator, layout):
+    index = np.repeat([0, 1], [300, 3])
+    twice = scipy.sparse.coo_matrix((np.ones(303, np.int8), (index, index)), (2, 2))
+    if layout != "coo":
+        compressed = {"csr": scipy.sparse.csr_matrix, "csc": scipy.sparse.csc_matrix}[layout]
+        twice = compressed((twice.data, index, [0, 300, 303]), (2, 2))
+    np.testing.assert_array_equal(fitted(estimator, twice), fitted(estimator, np.array([[300, 0], [0, 3]])))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_masked_entries_are_refused_and_a_mask_of_nothing_is_not(estimator):
+    values = np.ma.masked_array(counts().toarray(), mask=False)
+    np.testing.assert_array_equal(fitted(estimator, values), fitted(estimator, counts().toarray()))
+    values[2, 3] = np.ma.masked
+    with pytest.raises(ValueError, match=r"Input X masks 1 of its 72 entries, which have no value: pass X\.filled"):
+        fitted(estimator, values)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_table_of_numbers_is_a_matrix_with_names(estimator):
     dense = counts().toarray()
     names = [f"gene{column}" for column in range(6)]

@@ -33,6 +33,7 @@ from .worker.tasks import AppliedBlock
 
 if TYPE_CHECKING:
     from distributed import Client
+    from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 #: Errors of a task itself. The task would fail on any worker.
 TASK_ERRORS = (DataError, DeviceError, ValueError, OSError)
@@ -223,7 +224,7 @@ class OnDask(Executor):
         self._folders: dict[str, int] = {}
         with self.guarded(), naming_missing_package(client):
             for plugin in (FreeStrandedTasks(), Leases(), KeepMemory(), PoolSweeper(), Exchange(), ColumnExchange()):
-                client.register_plugin(plugin)
+                _register(client, plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
@@ -395,6 +396,15 @@ class OnDask(Executor):
 
 def _ignore(message: object) -> None:
     pass
+
+
+def _register(client: "Client", plugin: "SchedulerPlugin | WorkerPlugin") -> None:
+    """Register a plugin with the scheduler and its workers. A worker that dies meanwhile needs none."""
+    try:
+        client.register_plugin(plugin)
+    except OSError:
+        # The scheduler knows a plugin before it sends it to the workers. It answers at once now, unless it has died.
+        client.register_plugin(plugin)
 
 
 def executor_for(client: "Client | None") -> Executor:

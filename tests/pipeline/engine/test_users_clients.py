@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 
 import dask
 import pytest
@@ -73,6 +74,20 @@ def test_a_cluster_without_workers_is_named_with_its_address(tmp_path, monkeypat
         pytest.raises(TaskLost, match=rf"^{cluster.scheduler_address} has had no worker for .*: start workers with"),
     ):
         fit(client, run=str(tmp_path / "run"))
+
+
+def die_of_plugins(dask_worker):
+    """Let a worker die when the scheduler sends it a plugin."""
+    dask_worker.handlers["plugin-add"] = lambda **message: os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_while_it_gets_plugins_does_not_end_training(tmp_path):
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.run(die_of_plugins, workers=[min(client.scheduler_info()["workers"])])
+        assert fit(client, run=str(tmp_path / "run")).n_iter_ == 4
 
 
 def test_a_task_that_kills_its_workers_is_named_with_what_to_do(tmp_path):

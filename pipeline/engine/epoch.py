@@ -114,6 +114,7 @@ class _Engine:
         self.executor = executor
         self.algorithm = training.algorithm
         self.data = training.data
+        self.name = uuid.uuid4().hex  # of this call of `train`; see `TrainingJob`
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
         self.shards = shards_of(self.data.chunks, self.algorithm.most_shards)
@@ -141,7 +142,7 @@ class _Engine:
             try:
                 reason = self._train()
             finally:
-                self.executor.end_run()
+                self.executor.end_run(self.name)
         # The run's folder is complete when training ends, without a step that was begun and not needed.
         self._check_pruning()
         self.run.prune(is_over=True)
@@ -280,7 +281,7 @@ class _Engine:
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         self.run.write_meta(description, tag)
         self.job = tasks.TrainingJob(
-            training=uuid.uuid4().hex,
+            training=self.name,
             run=RunStore(store.absolute, self.run.owner, self.run.owners),
             data=reference(self.data),
             algorithm=self.algorithm,

@@ -17,6 +17,7 @@ from .capacity import Capacity
 from .cluster.pool import balanced_places
 from .cluster.watch import ClusterWatch, TaskLost, await_worker, workers_of
 from .device import DeviceMemory, device_memory
+from .worker.cache import CACHE
 from .worker.contributions import (
     Contribution,
     ContributionLost,
@@ -91,8 +92,12 @@ class Executor(ABC):
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield (position, result) as the tasks finish, and release each result."""
 
-    def end_run(self) -> None:
-        """Release what was kept from step to step. It is called when training ends, also after an error."""
+    def end_run(self, training: str) -> None:
+        """Release what was kept from step to step. It is called when training ends, also after an error.
+
+        ``training`` is the name of this call of ``train``, see `TrainingJob`.
+        """
+        CACHE.forget(training)
 
     @abstractmethod
     def sweep(
@@ -332,13 +337,19 @@ class OnDask(Executor):
             # A last message may come after the end of the subscription.
             self.client.subscribe_topic(topic, lambda message: self._receivers.get(topic, _ignore)(message))
 
-    def end_run(self) -> None:
-        """End the subscriptions to the workers' messages."""
-        # If training failed, workers still report their present shards. For each message to a client that is closing,
-        # the scheduler would log an error.
-        for topic in self._receivers:
-            if self.client.status == "running":
+    def end_run(self, training: str) -> None:
+        """End the subscriptions to the workers' messages, and release what scheduler and workers keep for the run."""
+        from .cluster.leases import end_run
+
+        super().end_run(training)
+        if self.client.status == "running":
+            # If training failed, workers still report their present shards. For each message to a client that is
+            # closing, the scheduler would log an error.
+            for topic in self._receivers:
                 self.client.unsubscribe_topic(topic)
+            # A scheduler that is lost keeps nothing.
+            with contextlib.suppress(OSError):
+                self.client.run_on_scheduler(end_run, training)
         self._receivers = {}
 
     def update(

@@ -150,6 +150,15 @@ def close_pool(name: str, dask_scheduler: Scheduler) -> None:
     _leases(dask_scheduler).end(name)
 
 
+def end_run(run: str, dask_scheduler: Scheduler) -> None:
+    """Close the last pool of a run, and let all workers forget what they keep for the run. Runs at the scheduler."""
+    leases = _leases(dask_scheduler)
+    for name in [name for name, pool in leases.pools.items() if pool.run == run]:
+        leases.end(name)
+    for address in list(dask_scheduler.workers):
+        dask_scheduler.worker_send(address, {"op": "corpusmill_forget", "run": run})
+
+
 def has_untaken_shards(name: str, speeds_have_changed: bool, dask_scheduler: Scheduler) -> bool:
     """Return whether a pool has shards that no worker has taken.
 

@@ -10,6 +10,7 @@ from distributed import Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.utils import sync
 
+from ..worker.cache import CACHE
 from ..worker.contributions import (
     Contribution,
     ShardQueue,
@@ -42,12 +43,13 @@ class PoolSweeper(WorkerPlugin):
     idempotent = True
 
     def setup(self, worker: Worker) -> None:
-        """Register the handler of the scheduler's messages."""
+        """Register the handlers of the scheduler's messages."""
         self.worker = worker
         self._lock = threading.Lock()
         self._pools: set[str] = set()  # those that this worker takes shards from
         self._stopped: set[str] = set()  # those of them that were closed before all shards were swept
         worker.stream_handlers["corpusmill_stop"] = self.stop
+        worker.stream_handlers["corpusmill_forget"] = CACHE.forget
 
     def stop(self, pool: str) -> None:
         """End this worker's sweep of a pool after the present shards. The scheduler sends this."""

@@ -75,6 +75,12 @@ class Cache:
                 if key[: len(beginning)] == beginning and self._values[key].version < version:
                     self._remove(key)
 
+    def forget(self, run: object) -> None:
+        """Remove all values of a run that is over. The next run would remove them, but there may be none for long."""
+        with self._lock:
+            if run == self._run:
+                self._enter_run("")
+
     def _remove(self, key: Key) -> None:
         entry = self._values.pop(key, None)
         if entry is not None:

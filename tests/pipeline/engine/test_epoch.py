@@ -12,6 +12,7 @@ import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster import watch
+from corpusmill.pipeline.engine.cluster.leases import Leases
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.pool import balanced_places
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
@@ -140,6 +141,34 @@ def test_the_scheduler_has_no_tasks_of_finished_epochs(corpus, cluster, tmp_path
 
     trained(corpus, tmp_path / "run", OnDask(cluster), callbacks=[look])
     assert held == [[], [], [], []]
+
+
+def test_nothing_is_kept_for_a_run_that_is_over(corpus, cluster, tmp_path):
+    def is_released():
+        pools = cluster.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.plugins[Leases.name].pools))
+        return not pools and set(cluster.run(_cached_bytes).values()) == {0}
+
+    cached = []
+
+    def look(event):
+        if isinstance(event, EpochFinished):
+            cached.append(tasks.CACHE.nbytes)
+
+    trained(corpus, tmp_path / "here", callbacks=[look])
+    assert min(cached) > 0
+    assert tasks.CACHE.nbytes == 0
+    trained(corpus, tmp_path / "run", OnDask(cluster))
+    # The message to the workers is under way for a moment.
+    deadline = time.monotonic() + 30
+    while not is_released() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert is_released()
+
+
+def _cached_bytes():
+    from corpusmill.pipeline.engine.worker.cache import CACHE
+
+    return CACHE.nbytes
 
 
 def _train_and_die(corpus, folder, table, attempts):

@@ -130,7 +130,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     max_shards : int or None, default=None
         Maximum number of shards, which are groups of consecutive chunks. None takes ``default_max_shards``.
     rounds : int, default=1
-        Number of commits per epoch. Round r sweeps the shards r, r + rounds, r + 2 * rounds and so on.
+        Number of commits per epoch, at most the number of shards. Round r sweeps the shards r, r + rounds,
+        r + 2 * rounds and so on.
     device : {"cpu", "cuda", "auto"}, default="cpu"
         Where kernels run. It is one of `EXECUTION_PARAMETERS`, so a run may be continued on another device.
 
@@ -192,7 +193,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     - ``n_workers``: number of workers that share the sweeps of a step.
     - ``n_words``: number of words of the data that a chunk belongs to, at most that of the model.
     - ``step``: number of the step.
-    - ``history``: metrics of all epochs so far.
+    - ``history``: the rows of metrics of all steps so far.
     - ``held_out``: whether the documents are held out.
     - ``n_shards``: number of shards of a step.
     - ``threads``: number of tasks that Dask runs at a time on a worker.
@@ -285,7 +286,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return shared, {}
 
     def update_schedule(self, shared: Arrays, history: list[Metrics]) -> Arrays:
-        """Adapt the shared arrays to the metrics of all earlier epochs; by default leave them as they are.
+        """Adapt the shared arrays to the metrics of all earlier steps; by default leave them as they are.
 
         The decision must not depend on measured times, because a resumed run has to make the same one.
         """
@@ -337,7 +338,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return []
 
     def converged(self, history: list[Metrics]) -> bool:
-        """Return whether training has converged and can stop. ``history`` has the metrics of all epochs so far."""
+        """Return whether training has converged and can stop. It is called after whole epochs only."""
         return False
 
     # --- blocks and ranges of blocks ---

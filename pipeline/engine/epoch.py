@@ -118,6 +118,11 @@ class _Engine:
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
         self.shards = shards_of(self.data.chunks, self.algorithm.most_shards)
+        if self.algorithm.rounds > len(self.shards):
+            raise ValueError(
+                f"rounds is {self.algorithm.rounds}, but there are {len(self.shards)} shards, and each round sweeps at "
+                f"least one: choose fewer rounds, or ingest with a smaller chunk_tokens"
+            )
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored

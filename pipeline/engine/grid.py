@@ -128,11 +128,13 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check the number of blocks."""
+        """Check the numbers of blocks and ranges."""
         n = self.n_blocks
         if n & (n - 1):
             below = 1 << (n.bit_length() - 1)
             raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
+        if self.n_ranges != 1:
+            raise ValueError(f"n_ranges is {self.n_ranges}: a grid is swept in one range, so leave it out")
 
     @property
     def n_cells(self) -> int:

@@ -253,6 +253,11 @@ def test_rounds_sweep_each_shard_once_per_epoch(corpus, tmp_path):
     assert swept == [[0, 4], [1, 5], [2], [3]] * 2
 
 
+def test_more_rounds_than_shards_are_refused(corpus, tmp_path):
+    with pytest.raises(ValueError, match="rounds is 7, but there are 6 shards"):
+        trained(corpus, tmp_path / "run", algorithm=Tally(rounds=7))
+
+
 def test_events_report_every_shard_and_every_epoch(corpus, tmp_path):
     events = []
     trained(corpus, tmp_path / "run", epochs=2, callbacks=[events.append], held_out=corpus.held_out, evaluate_every=1)

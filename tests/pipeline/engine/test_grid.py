@@ -68,6 +68,11 @@ def test_a_number_of_blocks_that_is_no_power_of_two_is_refused():
         algorithm_of(3)
 
 
+def test_several_ranges_of_blocks_are_refused():
+    with pytest.raises(ValueError, match="n_ranges is 2: a grid is swept in one range"):
+        algorithm_of(4, n_ranges=2)
+
+
 def test_a_grid_warns_of_idle_threads(corpus, tmp_path, cluster_of):
     warnings = []
     run = RunStore(str(tmp_path / "run"))

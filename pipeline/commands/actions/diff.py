@@ -68,6 +68,9 @@ def compare_models(old: Estimator, new: Estimator) -> ModelDiff:
 
 
 def _vocabulary(model: Estimator) -> list[str]:
+    """Return the words of a model. For topic models, these are the names of the columns of ``components_``."""
+    if isinstance(model, TopicModel):
+        return model._names()
     return model.model_.vocabulary["word"].to_pylist()
 
 

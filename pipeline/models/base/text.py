@@ -76,6 +76,13 @@ class TextEstimator(Estimator[DataT]):
         ordered[:, inputs.positions(self.words_)] = columns
         return ordered
 
+    def _names(self) -> list[str]:
+        """Return the names of the columns in this order: words, names of a matrix's columns, or their numbers."""
+        inputs = columns_of(self._fitted())
+        if inputs is None:
+            return self.words_
+        return inputs.names or [str(number) for number in range(inputs.n_columns)]
+
     # --- further documents ---
 
     def _open_documents(self, X: DataLike) -> Corpus:

@@ -45,6 +45,10 @@ class TopicModel(ABC):
         """The weight of each word in each topic: (K, V)."""
 
     @abstractmethod
+    def _names(self) -> list[str]:
+        """Return the names of the columns of `components_`: words, names of a matrix's columns, or their numbers."""
+
+    @abstractmethod
     def _checked_input(self, X: DataLike) -> CheckedInput:
         """Return data that the model is applied to; raise ValueError if it does not fit the model."""
 

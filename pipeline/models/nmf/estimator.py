@@ -357,7 +357,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         return WordVectors(self._names(), self._W)
 
     def _names(self) -> list[str]:
-        """Return the names of the columns: words, names of a data frame's columns, or numbers."""
+        """Return the names of the columns of `components_`: words, names of a matrix's columns, or their numbers."""
         model = self._fitted()
         if model.has_words:
             return self.words_

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from corpusmill import LDA, Word2Vec
+from corpusmill import LDA, NMF, Word2Vec
 from corpusmill.pipeline.commands.actions.diff import compare_models
 from helpers.nightly import BOATS, BREAD, MODELS
 
@@ -45,3 +45,19 @@ def test_the_share_of_kept_neighbours_is_measured():
     assert 0 < compare_models(model, other)["kept_neighbours"] < 1.0
     with pytest.raises(ValueError, match="cannot compare a model of kind word2vec with one of kind lda"):
         compare_models(model, LDA(2, max_iter=1).fit([["a", "b"]]))
+
+
+@pytest.mark.parametrize("kind", [LDA, NMF])
+def test_topics_of_matrices_are_compared_by_the_names_of_columns(kind):
+    pandas = pytest.importorskip("pandas")
+    counts = np.random.default_rng(0).poisson(np.repeat(np.eye(2), 6, axis=1).repeat(20, axis=0) * range(12))
+    old = pandas.DataFrame(counts, columns=[f"c{column}" for column in range(12)])
+    options = {"n_components": 2, "max_iter": 20, "random_state": 1}
+    # The columns without counts are not in the vocabulary of LDA.
+    new = old[old.columns[::-1]].assign(new=0)
+    found = compare_models(kind(**options).fit(old), kind(**options).fit(new))
+    assert found["mean_drift"] < 0.01
+    assert (found["words"], found["words_added"]["first"]) == ([12, 13], ["new"])
+    numbered = kind(**options).fit(counts)
+    found = compare_models(numbered, numbered)
+    assert (found["words"], found["mean_drift"]) == ([12, 12], pytest.approx(0.0, abs=1e-6))

@@ -62,9 +62,12 @@ def similar_words(model_url: str, query: Query) -> list[Similar]:
 
 
 def similar_documents(model_url: str, query: Query, corpus_url: str, part: str = "train") -> list[Similar]:
-    """Return the documents of a corpus nearest to a query; raise DataError for a word that the model does not have."""
+    """Return the documents of a corpus nearest to a query.
+
+    Raises DataError for a word that the model does not have, and for a model of a matrix, which has no words.
+    """
     model = load_model(model_url)
-    _check_words(model_url, query, set(model.words_))
+    _check_words(model_url, query, set(model._vocabulary()["word"].to_pylist()))
     found = model.search(Corpus(corpus_url, part), query.words, query.without, query.number)
     return [{"document": key, "similarity": similarity} for key, similarity in found]
 
@@ -141,5 +144,5 @@ def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: 
         "diversity": model.diversity(),
     }
     for measure, each in values.items():
-        facts[f"mean_coherence_{measure}"] = float(np.nanmean(each))
+        facts[f"mean_coherence_{measure}"] = None if np.isnan(each).all() else float(np.nanmean(each))
     return facts

@@ -312,6 +312,8 @@ def _held_out_label(measure: str) -> str:
 def _value(name: str, value: object) -> str:
     if name == "bytes" and isinstance(value, int):
         return format_bytes(value)
+    if value is None:
+        return "unknown"
     if isinstance(value, dict):
         return ", ".join(f"{key} {item}" for key, item in value.items())
     if isinstance(value, list):

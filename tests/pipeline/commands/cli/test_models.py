@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from corpusmill import LDA
+from corpusmill import LDA, NMF, ingest
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.command_line import error_line
 
@@ -104,6 +105,25 @@ def test_similar_finds_words_by_vectors_and_documents_by_any_model_of_text(train
     assert (code, "none: no corpus here" in error_line(err)) == (4, True)
     code, _, err = call("topics", "vectors/model")
     assert (code, "have no topics" in err) == (2, True)
+
+
+def test_a_mean_coherence_that_is_unknown_is_null(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ingest(["bread boat boat", "oven boat boat"], "corpus")
+    LDA(2, max_iter=1).fit(["sea boat storm"] * 4).save("model")
+    command = ("evaluate", "model", "corpus", "--part", "train", "--coherence", "npmi")
+    settings = ("--set", "cluster.kind=synchronous")
+    code, out, _ = call(*command, *settings, "--json")
+    assert (code, json.loads(out, parse_constant=pytest.fail)["mean_coherence_npmi"]) == (0, None)
+    assert "mean coherence npmi   unknown" in call(*command, *settings)[1]
+
+
+def test_documents_cannot_be_searched_with_a_model_of_a_matrix(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ingest(["sea boat"], "corpus")
+    NMF(1, max_iter=1).fit(np.eye(3)).save("model")
+    code, _, err = call("similar", "model", "sea", "--documents", "corpus")
+    assert (code, "was fitted on a matrix, whose columns are not words" in error_line(err)) == (4, True)
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
     # --- the trained model applied to data ---
 
     def fit_transform(self, X: DataLike, y: object = None, **options: Any) -> TransformOutput:
-        """Train, then return `transform` of the same data.
+        """Train, then return `transform` of the same data, both with the same client.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         >>> LDA(n_components=2, max_iter=20).fit_transform(documents).shape
         (4, 2)
         """
-        return self.fit(X, y, **options).transform(X)
+        return self.fit(X, y, **options).transform(X, client=options.get("client"))
 
     @abstractmethod
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:

@@ -115,6 +115,13 @@ def test_fit_transform_is_transform_of_the_same_data():
     np.testing.assert_array_equal(rows, model.transform(BOATS_AND_BREAD))
 
 
+def test_fit_transform_transforms_with_the_client_that_trains(cluster_of):
+    client = cluster_of(1)
+    NMF(2, max_iter=1).fit_transform(BOATS_AND_BREAD, client=client)
+    keys = client.run_on_scheduler(lambda dask_scheduler: [str(row[0]) for row in dask_scheduler.transition_log])
+    assert any(key.startswith("transform_chunk-") for key in keys)
+
+
 @pytest.mark.parametrize("module", [pickle, joblib])
 def test_a_fitted_model_survives_pickle_and_joblib(module, tmp_path):
     model = LDA(2, max_iter=3).fit(BOATS_AND_BREAD)

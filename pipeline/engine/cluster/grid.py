@@ -86,7 +86,12 @@ class ClusterGrid:
             return
         if event.status in ("error", "cancelled"):
             self._fail(event.key, event.exception())
-        self._results[event.key] = event.result()
+        try:
+            self._results[event.key] = event.result(timeout=LOOK_SECONDS)
+        except TimeoutError:
+            # If the worker has died, its result is lost, and the task waits for it without end. Else look again.
+            self._check_workers()
+            self._events.put(event)
 
     def _check_workers(self) -> None:
         """Raise ContributionLost if the worker of a task has died."""

@@ -1,8 +1,12 @@
 """Faults while a grid is trained: lost workers, schedulers and clients change no bit of the result."""
 
+import os
+import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from corpusmill.pipeline.engine.cluster import grid
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.events import CellsTrained
@@ -27,6 +31,28 @@ def test_a_killed_worker_changes_no_bit(corpus, tmp_path, cluster_of):
     for step, row, column in killed:
         assert len(list(tmp_path.glob(f"{step}-{row}-{column}-*"))) >= 2
     assert_same([trained_by_hand(corpus, algorithm_of(8, passes=2)), result])
+
+
+def test_a_worker_that_dies_with_its_result_changes_no_bit(corpus, tmp_path, cluster_of, monkeypatch):
+    # The loss is not noticed in the meantime.
+    monkeypatch.setattr(grid, "LOOK_SECONDS", 5.0)
+    client = cluster_of(2)
+    algorithm = algorithm_of(8)
+    cells = []
+    killed = []
+
+    def kill(event):
+        if isinstance(event, CellsTrained):
+            cells.append(event.cells)
+        if sum(cells) == algorithm.n_blocks**2 and not killed:
+            # The tasks finish, and the client has not fetched their results.
+            time.sleep(0.5)
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+            time.sleep(0.5)
+
+    result = trained(corpus, tmp_path / "run", algorithm, OnDask(client), callbacks=[kill])
+    assert_same([trained_by_hand(corpus, algorithm), result])
 
 
 def test_two_runs_train_on_one_cluster_at_the_same_time(corpus, tmp_path, cluster_of):

@@ -412,7 +412,9 @@ class _Engine:
             shared = None
         phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks), shared)
         tokens = [self.shard_tokens[shard] for shard in shards]
-        swept_share, cell_tokens = self._shares_of_progress(sum(tokens))
+        # For the display of progress, the time of a step is divided between sweeps and cells.
+        swept_share = self.algorithm.sweep_share
+        cell_tokens = (1 - swept_share) * sum(tokens) / max(1, self.algorithm.n_cells)
 
         def emit(position: int, report: tasks.ShardProgress) -> None:
             # The shares of the ranges add up to the tokens of the shard.
@@ -431,15 +433,6 @@ class _Engine:
             self._emit(CellsTrained(self._epoch_of(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
 
         return RangeSweep(self.executor, phase, tokens, emit, emit_cells)
-
-    def _shares_of_progress(self, tokens: int) -> tuple[float, float]:
-        """Return the sweeps' share of the progress of a step, and the number of tokens that one cell counts for.
-
-        ``tokens`` is the number of tokens of the step.
-        """
-        algorithm = self.algorithm
-        tokens_of_cells = (1 - algorithm.sweep_share) * tokens
-        return algorithm.sweep_share, tokens_of_cells / max(1, algorithm.n_cells)
 
     def _epoch_of(self, step: int) -> int:
         return -(-step // self.algorithm.rounds)

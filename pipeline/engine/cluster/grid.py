@@ -53,9 +53,8 @@ class ClusterGrid:
     def run(self) -> list[AppliedBlock]:
         """Return the result for each block, in order; raise ContributionLost if a worker is lost."""
         phase = self._plan.phase
-        self._client.run_on_scheduler(
-            open_pool, Pool.of(self._plan.attempt, phase.job.training, self._client.id, phase.shards, {})
-        )
+        pool = Pool(self._plan.attempt, phase.job.training, self._client.id, phase.shards)
+        self._client.run_on_scheduler(open_pool, pool)
         calls = dict.fromkeys(self._places, (train_on_worker, self._plan, self._sources))
         # A task that ran elsewhere would not have the columns that others request. So it may only run on its worker.
         futures = submit_graph(self._client, calls, self._places, may_move=False)

@@ -1,6 +1,5 @@
 """A plugin for Dask's scheduler: it keeps the pools of shards, and assigns shards to workers."""
 
-from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
@@ -136,8 +135,7 @@ def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Sch
     ]
     if not workers:
         return {}
-    homes = divided(tokens, len(pool.shards), workers)
-    pool.homes = {address: deque(positions) for address, positions in homes.items()}
+    pool.homes = divided(tokens, len(pool.shards), workers)
     open_pool(pool, dask_scheduler)
     threads = {worker.address: worker.threads for worker in workers}
     return {

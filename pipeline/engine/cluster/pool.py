@@ -45,7 +45,7 @@ def balanced_places(weights: Sequence[int], workers: Iterable[Capacity]) -> list
     return [places[min(bisect(ends, middle * scale), len(places) - 1)].address for middle in middles]
 
 
-def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Capacity]) -> dict[str, list[int]]:
+def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Capacity]) -> dict[str, deque[int]]:
     """Divide shards as `balanced_places` does, but cut near nodes of the merge tree of all ``n_shards`` shards.
 
     ``tokens`` has the size of each shard by its position, in order. Returns positions by the address of a worker. A
@@ -64,9 +64,9 @@ def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Capacity
         best = min(near, key=lambda index: (cut_depth(n_shards, positions[index]), abs(index - cut)))
         places[best:cut] = [places[cut]] * (cut - best)
         places[cut:best] = [places[cut - 1]] * (best - cut)
-    homes: dict[str, list[int]] = {}
+    homes: dict[str, deque[int]] = {}
     for position, address in zip(positions, places, strict=True):
-        homes.setdefault(address, []).append(position)
+        homes.setdefault(address, deque()).append(position)
     return homes
 
 
@@ -116,18 +116,13 @@ class Pool:
     run: str  # a run has one open pool at a time
     client: str
     shards: range  # numbers of the step's shards; a position is an index of this range
-    homes: dict[str, deque[int]]
+    homes: dict[str, deque[int]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
     paces: dict[str, _Pace] = field(default_factory=dict)
     speeds: "_Speeds | None" = None
     #: Addresses of the workers that were not slow in the last step.
     fast: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, name: str, run: str, client: str, shards: range, homes: Mapping[str, Sequence[int]]) -> "Pool":
-        """Return a pool of shards. ``homes`` has their positions by the address of a worker."""
-        return cls(name, run, client, shards, {address: deque(positions) for address, positions in homes.items()})
 
     @property
     def left(self) -> int:

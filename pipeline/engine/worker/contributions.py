@@ -11,7 +11,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor as Pool
+from concurrent.futures import Executor as ThreadPool
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -239,7 +239,7 @@ def sweep_shards(
     on_swept: OnSwept,
     key: str = "",
     address: str = "",
-    helpers: tuple[Pool, int] | None = None,
+    helpers: tuple[ThreadPool, int] | None = None,
 ) -> Contribution:
     """Sweep the shards of a queue.
 

@@ -12,7 +12,7 @@ def call_fast(address, dask_scheduler):
 
 def test_a_worker_that_was_fast_gets_its_first_shards_with_its_task():
     def open_pool(name):
-        pool = Pool.of(name, "run", "client", range(16), {})
+        pool = Pool(name, "run", "client", range(16))
         return client.run_on_scheduler(open_divided_pool, pool, dict.fromkeys(range(16), 10))
 
     with (

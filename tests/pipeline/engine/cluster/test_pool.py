@@ -2,6 +2,7 @@
 
 import heapq
 import time
+from collections import deque
 
 import pytest
 from corpusmill.pipeline.engine.capacity import Capacity
@@ -12,8 +13,14 @@ from hypothesis import strategies as st
 
 def pool_of(n_shards, n_workers):
     """Return a pool whose shards are divided equally."""
-    homes = {f"w{w}": list(range(n_shards * w // n_workers, n_shards * (w + 1) // n_workers)) for w in range(n_workers)}
-    return Pool.of("pool", "run", "client", range(n_shards), homes)
+    homes = {f"w{w}": range(n_shards * w // n_workers, n_shards * (w + 1) // n_workers) for w in range(n_workers)}
+    return pool_with(n_shards, homes)
+
+
+def pool_with(n_shards, homes):
+    """Return a pool with these positions by the address of a worker."""
+    homes = {address: deque(positions) for address, positions in homes.items()}
+    return Pool("pool", "run", "client", range(n_shards), homes)
 
 
 def sweep(pool, seconds, threads=1):
@@ -164,7 +171,7 @@ def test_half_of_another_home_is_taken_at_most_and_from_its_end():
 
 
 def test_shards_are_taken_from_the_worker_that_would_need_longest():
-    pool = Pool.of("pool", "run", "client", range(100), {"w0": range(80), "w1": range(80, 100)})
+    pool = pool_with(100, {"w0": range(80), "w1": range(80, 100)})
     pool.take("w0", 10, 0.0)  # 10 shards
     pool.take("w1", 2, 0.0)  # 2 shards
     # At 1 s, each thread has swept one shard. w0 needs 70 / 10 s for the rest, and w1 needs 18 / 2 s.
@@ -172,14 +179,14 @@ def test_shards_are_taken_from_the_worker_that_would_need_longest():
 
 
 def test_shards_are_taken_from_a_worker_that_has_begun_nothing_before_others():
-    pool = Pool.of("pool", "run", "client", range(100), {"w0": range(99), "w1": [99]})
+    pool = pool_with(100, {"w0": range(99), "w1": [99]})
     pool.take("w0", 1, 0.0)
     assert pool.take("w2", 1, 1.0) == [99]
 
 
 @pytest.mark.parametrize(("left", "is_served"), [(9, False), (10, True)])
 def test_a_slow_worker_gets_no_shard_that_faster_ones_would_sweep_before(left, is_served):
-    pool = Pool.of("pool", "run", "client", range(30), {"w0": range(10), "w1": range(10, 11 + left)})
+    pool = pool_with(30, {"w0": range(10), "w1": range(10, 11 + left)})
     assert pool.take("w1", 1, 0.0) == [10]
     for now in range(10):
         pool.take("w0", 1, float(now))
@@ -188,7 +195,7 @@ def test_a_slow_worker_gets_no_shard_that_faster_ones_would_sweep_before(left, i
 
 
 def test_a_slow_worker_gets_shards_again_if_the_speeds_are_measured_anew():
-    pool = Pool.of("pool", "run", "client", range(30), {"w0": range(10), "w1": range(10, 12)})
+    pool = pool_with(30, {"w0": range(10), "w1": range(10, 12)})
     start = time.monotonic() - 9
     assert pool.take("w1", 1, start) == [10]
     for now in range(9):

@@ -88,7 +88,8 @@ def factorize(
     planned = plan_restarts([*components, *more], n_iter, seed)
     study.check_number(len(planned))
     config = load_config((), (), {"cluster": {"kind": "synchronous"}})
-    share = planned[worker_index::total_workers]
+    # Processes may be numbered from 1, as cNMF allows.
+    share = planned[worker_index % total_workers :: total_workers]
     with open_session(config, as_json) as session:
         execution = Execution(session.client, [session.display.train])
         trained = train_restarts(study, share, skip_completed_runs, execution)

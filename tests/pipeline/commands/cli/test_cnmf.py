@@ -78,3 +78,15 @@ def test_factorize_without_the_options_of_prepare_says_why_it_needs_them(study, 
     code, _, err = call("cnmf", "factorize", "--output-dir", study.output_dir, "--name", "s")
     assert code == 2
     assert "give -k, -n and --seed as for `cnmf prepare`: its plan is a file of pickled objects" in err
+
+
+def test_processes_that_are_numbered_from_one_train_all_restarts(study, call):
+    options = ("--output-dir", study.output_dir, "--name", "s", "-k", "2", "3", "-n", "10", "--seed", "14")
+    trained = []
+    for number in (1, 2, 3):
+        process = ("--worker-index", number, "--total-workers", 3, "--skip-completed-runs")
+        study.spectra(Restart(2, 0, 0)).unlink(missing_ok=True)
+        code, out, err = call("cnmf", "factorize", *options, *process, "--json")
+        assert code == 0, err
+        trained.append(json.loads(out)["trained"])
+    assert trained == [0, 0, 1]

@@ -92,7 +92,7 @@ class Watcher:
             # Words that only the previous model has are not in the data.
             estimator = model_of_run(run.url, with_previous=False)
             self._description = estimator._describe(run.open_data())
-        self._described_epoch = epoch
+            self._described_epoch = epoch
         now = time.monotonic()
         self._next_description = now + DESCRIPTION_SHARE * (now - began)
         return self._description

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import socket
 import subprocess
 import threading
@@ -58,6 +59,20 @@ def test_a_run_can_be_watched_while_it_trains_and_afterwards(corpus, tmp_path):
     assert status.rows == fitted.history_
     assert len(status.groups) == 2
     assert [s.state for s in Watcher(run).follow()] == ["finished"]
+
+
+def test_a_description_that_fails_is_tried_again(corpus, tmp_path):
+    run = tmp_path / "run"
+    lda().fit(corpus, run=str(run))
+    watcher = Watcher(str(run))
+    (run / "epochs").rename(run / "elsewhere")
+    (run / "epochs" / "000004-0001").mkdir(parents=True)
+    shutil.copy(run / "elsewhere" / "000004-0001" / "metrics.jsonl", run / "epochs" / "000004-0001")
+    assert watcher.look().groups == []
+    shutil.rmtree(run / "epochs")
+    (run / "elsewhere").rename(run / "epochs")
+    watcher._next_description = 0.0
+    assert len(watcher.look().groups) == 2
 
 
 def test_a_warning_of_the_training_is_not_repeated(corpus, tmp_path, recwarn):

@@ -51,7 +51,7 @@ def open_session(config: "Config", as_json: bool, compare_versions: bool = True)
 
     ``compare_versions`` warns of workers that have other versions of the libraries.
     """
-    from ...engine.cluster.open import await_worker, open_cluster
+    from ...engine.cluster.open import await_cluster, open_cluster
     from ...views.progress import display
     from ..actions.doctor.software import differences_on_cluster
 
@@ -63,7 +63,7 @@ def open_session(config: "Config", as_json: bool, compare_versions: bool = True)
         with delay_interrupts() if starts_workers_here else nullcontext():
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:
-            await_worker(client, _report_cluster)
+            await_cluster(client, _report_cluster)
             # Workers that start here have the libraries of this process.
             if compare_versions and not starts_workers_here and (differences := differences_on_cluster(client)):
                 _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")

@@ -198,7 +198,7 @@ def naming_missing_package(client: Client) -> Iterator[None]:
         ) from error
 
 
-def await_worker(client: Client, notify: Callable[[str], None]) -> None:
+def await_cluster(client: Client, notify: Callable[[str], None]) -> None:
     """Wait for the cluster's first worker.
 
     Waits as long as Dask's setting no-workers-timeout allows. If it takes longer than a few seconds, ``notify`` is
@@ -211,7 +211,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
 
 
 def _wait_for_worker(client: Client, notify: Callable[[str], None]) -> None:
-    """Wait as `await_worker` does, without a check of the worker."""
+    """Wait as `await_cluster` does, without a check of the worker."""
     limit = no_workers_seconds()
     assert client.scheduler is not None, "the client is closed"
     where = client.scheduler.address

@@ -17,7 +17,7 @@ from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster import open as clusters
 from corpusmill.pipeline.engine.cluster.adaptive import AdaptToShards
-from corpusmill.pipeline.engine.cluster.open import KINDS, ClusterError, await_worker, open_cluster
+from corpusmill.pipeline.engine.cluster.open import KINDS, ClusterError, await_cluster, open_cluster
 from corpusmill.pipeline.engine.cluster.watch import workers_of
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -223,14 +223,14 @@ def test_waiting_for_workers_is_reported(monkeypatch):
     with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
             with pytest.raises(ClusterError, match=r"no worker of tcp://.* started within 0\.3 s: check that workers"):
-                await_worker(client, messages.append)
+                await_cluster(client, messages.append)
 
         def start(sentence):
             messages.append(sentence)
             client.cluster.scale(1)
 
-        await_worker(client, start)
-        await_worker(client, messages.append)
+        await_cluster(client, start)
+        await_cluster(client, messages.append)
     assert re.fullmatch(
         r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: check .*\(dask worker tcp:.*", messages[0]
     )
@@ -250,7 +250,7 @@ def test_a_scheduler_that_ends_while_a_command_waits_for_workers_is_named(tmp_pa
                 scheduler.wait()
 
             with pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ cannot be reached .*: start one again"):
-                await_worker(client, kill)
+                await_cluster(client, kill)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_workers_of_a_running_cluster_with_too_little_memory_are_refused():
         Client(cluster, set_as_default=False) as client,
     ):
         with pytest.raises(ClusterError, match=r"each worker may use 200.00 MiB"):
-            await_worker(client, print)
+            await_cluster(client, print)
 
 
 @pytest.mark.parametrize(

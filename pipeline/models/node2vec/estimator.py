@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeAlias, TypedDict, TypeGuard
 
@@ -27,6 +27,7 @@ from ..base.inputs import DataLike, TransformOutput, is_matrix
 from ..base.other_names import explain_parameters
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator
+from .evaluation import NodeLabels, classify, label_sets, predict_links, read_labels
 from .walks import WalkOptions, write_walks
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ class Node2Vec(SkipGramEstimator):
         DataError
             If no node of the graph has a vector, or there is no walk.
         ValueError
-            If X is neither a graph nor walks.
+            If X is neither a graph nor walks, such as a list of names.
 
         Examples
         --------
@@ -322,6 +323,12 @@ class Node2Vec(SkipGramEstimator):
         return self._as_output(rows, nodes)
 
     def _checked_input(self, X: DataLike) -> CheckedInput:
+        # Other models take strings for texts. The names of nodes would be cut into words, and find no vectors.
+        if isinstance(X, list) and X and not isinstance(X[0], list):
+            raise ValueError(
+                f"these are no walks, but a list of {type(X[0]).__name__}: `wv[[str(node) for node in nodes]]` has the "
+                f"vectors of nodes, and walks are lists of lists of node names"
+            )
         # A matrix is a graph here. Other models take its rows for documents.
         if is_matrix(X) or (_is_graph(X) and not isinstance(X, str | os.PathLike)):
             raise ValueError(
@@ -334,14 +341,15 @@ class Node2Vec(SkipGramEstimator):
     # --- evaluation ---
 
     def evaluate(
-        self, labels: str | Mapping[object, str | Iterable[str]] | None = None, graph: GraphSource | None = None
+        self, labels: str | os.PathLike[str] | NodeLabels | None = None, graph: GraphSource | None = None
     ) -> NodeEvaluation:
         """Measure how well the vectors predict labels of nodes, and edges. Needs scikit-learn.
 
         Parameters
         ----------
-        labels : str or mapping of nodes to a label or several, optional
-            The labels of each node, or the path of a file of lines "node label"; see `evaluation.classify`.
+        labels : str, path, or mapping of nodes to a label or several, optional
+            The labels of each node, as a dictionary or a series of pandas, or the path of a file of lines "node label";
+            see `evaluation.classify`. A label is a string or a number.
         graph : Graph, URL, sparse matrix, data frame or graph of networkx, optional
             The graph whose edges are predicted; see `evaluation.predict_links`.
 
@@ -365,14 +373,9 @@ class Node2Vec(SkipGramEstimator):
         >>> sorted(node2vec.evaluate({node: str(node // 10) for node in range(40)}))
         ['classification']
         """
-        from .evaluation import classify, predict_links, read_labels
-
         found: NodeEvaluation = {}
         if labels is not None:
-            if isinstance(labels, str):
-                sets = read_labels(labels)
-            else:
-                sets = {str(node): {own} if isinstance(own, str) else set(own) for node, own in labels.items()}
+            sets = read_labels(labels) if isinstance(labels, str | os.PathLike) else label_sets(labels)
             found["classification"] = classify(self.words_, self.wv.vectors, sets, self.seed)
         if graph is not None:
             with tempfile.TemporaryDirectory(prefix="corpusmill-graph-") as folder:

@@ -3,12 +3,15 @@
 All functions except `read_labels` need scikit-learn, which is not a dependency of corpusmill.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ....io.errors import DataError
 from ....io.extras import needing
+from ....io.readers.kept import is_missing
 from ....io.stores.graph import Graph
 from ..base.sparse_rows import row_of_each_entry
 
@@ -25,11 +28,34 @@ MAX_EDGES = 4000
 #: Fewer labelled nodes, or fewer edges, are not worth an evaluation.
 MIN_EXAMPLES = 20
 
+#: A label, or several labels, of each node.
+NodeLabels: TypeAlias = Mapping[Any, str | float | Iterable[str | float]]
+
 
 # --- prediction of labels ---
 
 
-def read_labels(path: str) -> dict[str, set[str]]:
+def label_sets(labels: NodeLabels) -> dict[str, set[str]]:
+    """Return the labels of each node, as text, from a dictionary or a series of pandas.
+
+    Raises ValueError for other objects, such as data frames, whose columns would be taken for nodes.
+    """
+    if not hasattr(labels, "items") or np.ndim(labels) > 1:
+        raise ValueError(
+            f"labels of type {type(labels).__name__} do not say which node has which label: pass a dictionary, such as "
+            f"dict(zip(nodes, labels)), or the path of a file of lines 'node label'"
+        )
+    return {str(node): {str(label) for label in _as_labels(own)} for node, own in labels.items()}
+
+
+def _as_labels(own: str | float | Iterable[str | float]) -> Iterable[str | float]:
+    """Return the labels of one node, of which there may be none, one, or several in a container."""
+    if is_missing(own):
+        return []
+    return [own] if isinstance(own, str) or not isinstance(own, Iterable) else own
+
+
+def read_labels(path: str | os.PathLike[str]) -> dict[str, set[str]]:
     """Return the labels of each node from lines "node label", separated by a tab, a comma or spaces.
 
     A node with several labels has several lines. Raises DataError for a line that has another number of fields.
@@ -72,6 +98,7 @@ def classify(
     with needing("sklearn", "scikit-learn", "the classification of nodes"):
         from sklearn.metrics import f1_score
         from sklearn.model_selection import train_test_split
+        from threadpoolctl import threadpool_limits  # scikit-learn depends on it
 
     rows = [row for row, name in enumerate(names) if labels.get(name)]
     if len(rows) < MIN_EXAMPLES:
@@ -81,17 +108,19 @@ def classify(
     X = vectors[rows]
     Y = _label_matrix([labels[names[row]] for row in rows])
     splits = []
+    scores = []
     for split in range(SPLITS):
         # The number of the split is part of the seed, so a repeated evaluation has the same splits.
         splits.append(train_test_split(np.arange(len(rows)), test_size=0.1, random_state=seed + split))
-    # One search for the penalty instead of one per split. It must not see the test nodes of the first split.
-    first_train, _ = splits[0]
-    penalty = _best_penalty(X[first_train], Y[first_train])
-    scores = []
-    for train, test in splits:
-        # Y[test] says only how many labels each node has.
-        predicted = _most_probable(_label_probabilities(X[train], Y[train], X[test], penalty), Y[test])
-        scores.append([f1_score(Y[test], predicted, average=mean, zero_division=0) for mean in ("micro", "macro")])
+    # Each step of a regression has little to compute, and takes longer with several threads, which wait for each other.
+    with threadpool_limits(1):
+        # One search for the penalty instead of one per split. It must not see the test nodes of the first split.
+        first_train, _ = splits[0]
+        penalty = _best_penalty(X[first_train], Y[first_train])
+        for train, test in splits:
+            # Y[test] says only how many labels each node has.
+            predicted = _most_probable(_label_probabilities(X[train], Y[train], X[test], penalty), Y[test])
+            scores.append([f1_score(Y[test], predicted, average=mean, zero_division=0) for mean in ("micro", "macro")])
     return _means_and_deviations(np.array(scores), ("micro_f1", "macro_f1"))
 
 

@@ -57,6 +57,15 @@ def test_a_run_keeps_its_walks_so_that_it_can_be_read(model, graph, tmp_path):
     np.testing.assert_array_equal(Node2Vec.from_run(run).wv.vectors, model.wv.vectors)
 
 
+def test_names_of_nodes_are_not_taken_for_texts(model):
+    # As texts, names of one letter would be no words, and get zeros.
+    for nodes in (["0", "1"], [0, 1], [("0", "1")]):
+        with pytest.raises(ValueError, match=r"wv\[\[str\(node\) for node in nodes\]\]"):
+            model.transform(nodes)
+    names = model.words_[:2]
+    np.testing.assert_allclose(model.transform([names]), [model.wv[names].mean(axis=0)], rtol=1e-5)
+
+
 def test_a_graph_of_networkx_can_be_fitted_and_evaluated():
     networkx = pytest.importorskip("networkx")
     given = networkx.karate_club_graph()

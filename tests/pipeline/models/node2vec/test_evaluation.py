@@ -8,6 +8,7 @@ from corpusmill.pipeline.models.node2vec.evaluation import (
     _draw_pairs,
     _most_probable,
     classify,
+    label_sets,
     predict_links,
     read_labels,
 )
@@ -30,11 +31,43 @@ def group_of(node):
 
 def test_groups_are_predicted_from_vectors_and_not_from_noise(model, tmp_path):
     (tmp_path / "labels.tsv").write_text("".join(f"{node}\t{group_of(node)}\n" for node in model.words_))
-    good = model.evaluate(labels=str(tmp_path / "labels.tsv"))["classification"]
+    good = model.evaluate(labels=tmp_path / "labels.tsv")["classification"]
     assert good["micro_f1"] > 0.9
     noise = np.random.default_rng(0).normal(size=model.wv.vectors.shape)
     bad = classify(model.words_, noise, read_labels(str(tmp_path / "labels.tsv")))
     assert bad["micro_f1"] < 0.6
+
+
+def test_labels_may_be_numbers_missing_or_several():
+    expected = {"1": {"0"}, "b": {"x", "2"}, "c": set(), "d": set(), "e": {"word"}}
+    labels = {1: np.int64(0), "b": ["x", 2], "c": None, "d": float("nan"), "e": "word"}
+    assert label_sets(labels) == expected
+    pandas = pytest.importorskip("pandas")
+    assert label_sets(pandas.Series(labels)) == expected
+
+
+def test_labels_that_do_not_name_their_nodes_are_refused(model):
+    pandas = pytest.importorskip("pandas")
+    labels = [group_of(node) for node in model.words_]
+    for given in (labels, np.array(labels), pandas.DataFrame({"node": model.words_, "label": labels})):
+        with pytest.raises(ValueError, match="pass a dictionary, such as dict"):
+            model.evaluate(given)
+
+
+def test_regressions_do_not_share_cores(model, monkeypatch):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    threads = set()
+
+    class Watched(linear_model.LogisticRegression):
+        def fit(self, X, y):
+            threads.update(pool["num_threads"] for pool in threadpoolctl.threadpool_info())
+            return super().fit(X, y)
+
+    monkeypatch.setattr(linear_model, "LogisticRegression", Watched)
+    with threadpoolctl.threadpool_limits(2):
+        model.evaluate({node: group_of(node) for node in model.words_})
+    assert threads == {1}
 
 
 def test_each_node_gets_its_own_number_of_labels():

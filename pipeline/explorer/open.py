@@ -32,6 +32,8 @@ def open_explorer(
     """
     model = ExploredModel(url)
     if model.kind in (LDA._kind, NMF._kind):
+        if labels is not None:
+            raise ValueError(f"{url}: --labels applies to words or nodes on a map, and this is a model of topics")
         corpus: Corpus | None = corpus_of(model, corpus_url)
         return TopicExplorer(model, corpus, limit, comparison)
     if corpus_url is not None:

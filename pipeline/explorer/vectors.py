@@ -38,7 +38,18 @@ class VectorExplorer(Explorer):
         super().__init__(model, comparison)
         self.labels = labels or {}
         self._lock = threading.Lock()
+        if labels is not None:
+            self._check_labels(labels)
         self.map = cached_arrays(f"vectors-{FORMAT}-{model.kind}-{model.digest}", self._build)
+
+    def _check_labels(self, labels: dict[str, str]) -> None:
+        """Raise DataError if no word or node has a label, because the map would show none."""
+        words = self.vectors.index_to_key
+        if not any(word in labels for word in words):
+            raise DataError(
+                f"{self.model.url}: none of its {len(words):,} words has one of the {len(labels):,} labels; begin each "
+                f"line with a name as the model has it, such as {words[0]!r}"
+            )
 
     def start(self) -> None:
         """Begin to read the vectors. The map is shown meanwhile."""

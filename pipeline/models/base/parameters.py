@@ -10,7 +10,7 @@ import numpy as np
 
 from ....io.stores.store import JsonObject, to_json
 from ...engine.algorithm import EXECUTION_PARAMETERS
-from .other_names import ExplainsOtherNames
+from .other_names import PARAMETERS, ExplainsOtherNames, hint_about
 
 Generator = np.random.RandomState | np.random.Generator
 #: What ``random_state`` may be. None stands for 0.
@@ -102,8 +102,8 @@ class Parameterised(ExplainsOtherNames):
         """
         for name, value in parameters.items():
             if name not in self._parameter_names():
-                known = ", ".join(self._parameter_names())
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: it has {known}")
+                hint = hint_about(name, type(self), PARAMETERS) or f"it has {', '.join(self._parameter_names())}"
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: {hint}")
             setattr(self, name, value)
         return self
 

@@ -135,6 +135,16 @@ def test_random_indexing_has_a_map_of_words(folder):
     assert len(standalone_page(explorer)) < 1_000_000
 
 
+def test_labels_that_would_not_be_shown_are_refused(folder, tmp_path):
+    RandomIndexing(vector_size=64).fit(Corpus(str(folder / "corpus"))).save(str(tmp_path / "ri"))
+    model = open_explorer(str(tmp_path / "ri"), labels={"ship": "sea", "elsewhere": "x"}).answer_model()
+    assert set(model["groups"]) == {"sea", "no label"}
+    with pytest.raises(DataError, match="none of its .* words has one of the 1 labels"):
+        open_explorer(str(tmp_path / "ri"), labels={"elsewhere": "x"})
+    with pytest.raises(ValueError, match="--labels applies to words or nodes on a map"):
+        open_explorer(str(folder / "lda"), labels={"ship": "sea"})
+
+
 def test_columns_of_metadata_give_the_mean_share_of_a_topic_by_group(folder, tmp_path):
     shutil.copytree(folder / "corpus", tmp_path / "corpus")
     path = Path(Corpus(str(tmp_path / "corpus")).content.path, "documents-train.parquet")

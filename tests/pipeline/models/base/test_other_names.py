@@ -53,6 +53,11 @@ def test_a_parameter_of_another_library_is_explained(model, arguments, parameter
         model(*arguments, **parameters)
 
 
+def test_set_params_explains_a_parameter_of_another_library():
+    with pytest.raises(ValueError, match=r"^LDA has no parameter 'num_topics': its name is n_components$"):
+        LDA().set_params(num_topics=10)
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [

@@ -40,7 +40,7 @@ def label_sets(labels: NodeLabels) -> dict[str, set[str]]:
 
     Raises ValueError for other objects, such as data frames, whose columns would be taken for nodes.
     """
-    if not hasattr(labels, "items") or np.ndim(labels) > 1:
+    if not hasattr(labels, "items") or hasattr(labels, "columns"):
         raise ValueError(
             f"labels of type {type(labels).__name__} do not say which node has which label: pass a dictionary, such as "
             f"dict(zip(nodes, labels)), or the path of a file of lines 'node label'"

@@ -139,7 +139,7 @@ def test_labels_that_would_not_be_shown_are_refused(folder, tmp_path):
     RandomIndexing(vector_size=64).fit(Corpus(str(folder / "corpus"))).save(str(tmp_path / "ri"))
     model = open_explorer(str(tmp_path / "ri"), labels={"ship": "sea", "elsewhere": "x"}).answer_model()
     assert set(model["groups"]) == {"sea", "no label"}
-    with pytest.raises(DataError, match="none of its .* words has one of the 1 labels"):
+    with pytest.raises(DataError, match=r"none of its .* words has one of the 1 labels"):
         open_explorer(str(tmp_path / "ri"), labels={"elsewhere": "x"})
     with pytest.raises(ValueError, match="--labels applies to words or nodes on a map"):
         open_explorer(str(folder / "lda"), labels={"ship": "sea"})

@@ -31,11 +31,22 @@ def _describe_full_disk(number: int, path: Path) -> str:
     if number == errno.EDQUOT:
         # The disk may have free space, which the user may not use.
         return "Your disk quota is exhausted; delete files, or choose a folder on another disk"
+    if number == errno.EFBIG:
+        return _describe_large_file()
     folder = path
     while not folder.is_dir():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     return f"No space left on this disk ({free:,} bytes free); free some, or choose a folder on another disk"
+
+
+def _describe_large_file() -> str:
+    # Windows has no such module.
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = "this file system allows" if most == resource.RLIM_INFINITY else f"this process may write ({most:,} bytes)"
+    return f"The file is larger than {limit}; raise the limit (ulimit -f), or choose a folder on another disk"
 
 
 def temporary_path(target: Path) -> Path:

@@ -345,6 +345,14 @@ def test_an_exhausted_quota_is_not_called_a_full_disk(tmp_path):
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
 
+def test_a_limit_of_the_size_of_files_is_not_called_a_full_disk(tmp_path):
+    script = "from corpusmill.io.stores.store import Store\nStore('.').write_bytes('file', bytes(4096))"
+    limited = ["bash", "-c", 'ulimit -f 2 && exec "$0" -c "$1"', sys.executable, script]
+    found = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "larger than this process may write (2,048 bytes); raise the limit (ulimit -f), or choose" in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_newer_format_is_refused_by_name(tmp_path):
     corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=1)
     meta = corpus.store.read_json("corpus.json")

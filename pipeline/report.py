@@ -7,7 +7,7 @@ from ..io.messages import pluralize
 from ..io.stores.corpus import Corpus
 from ..io.stores.open import open_data
 from ..io.stores.store import Store, split_path
-from .engine.run import RunStore
+from .engine.run import RunStore, model_kind
 from .formatting import model_title
 from .models.base.capabilities import HasWordVectors
 from .models.base.estimator import Estimator
@@ -78,7 +78,7 @@ def _contents_of_run(url: str, n_words: int, estimator: Estimator | None) -> Con
     if estimator is None and n_words:
         estimator = _last_model(url)
     return Contents(
-        title=_title(meta["algorithm"], meta["data"].get("title", meta["data"]["url"])),
+        title=_title(model_kind(meta), meta["data"].get("title", meta["data"]["url"])),
         lead=_lead(meta["data"]),
         rows=run.metrics,
         topics=_topics(estimator, n_words),

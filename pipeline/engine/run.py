@@ -328,6 +328,14 @@ def config_section(meta: JsonObject, name: str) -> JsonObject:
     return dict(section) if isinstance(section, dict) else {}
 
 
+def model_kind(meta: JsonObject) -> str:
+    """Return the kind of the model that a run trains: that of the configuration, or else that of its algorithm.
+
+    Node2Vec trains word vectors on walks, so its algorithm is word2vec.
+    """
+    return str(config_section(meta, "model").get("kind", meta["algorithm"]))
+
+
 def describe_changes(found: JsonObject, wanted: JsonObject, setting_names: Mapping[str, str]) -> str:
     """Describe in what two contents of run.json with different fingerprints differ, by the names that users set.
 

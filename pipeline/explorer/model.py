@@ -10,7 +10,7 @@ import scipy.sparse
 from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject, Store
-from ..engine.run import RunStore, config_section
+from ..engine.run import RunStore, model_kind
 from ..models.base.saved import SavedModel, read_model_meta
 from ..models.base.text import TextEstimator
 from ..models.base.topic_names import clean_name, read_names, write_names
@@ -45,11 +45,9 @@ class ExploredModel:
 
     @property
     def title(self) -> str:
-        """The last parts of the path: "news" of runs/news/model."""
+        """The last part of the path that says something: "news" of runs/news/model, "demo" of demo/run."""
         parts = self.url.rstrip("/").split("/")
-        if parts[-1] == "model" and len(parts) > 1:
-            return parts[-2]
-        return parts[-1]
+        return next((part for part in reversed(parts) if part not in ("", "model", "run")), parts[-1])
 
     @property
     def data(self) -> str:
@@ -130,7 +128,7 @@ def _meta_of_run(url: str) -> JsonObject:
     """Return what the description of a saved model would say of a run: the kind of its model, and its data."""
     run = RunStore(url).meta
     return {
-        "model": config_section(run, "model").get("kind", run["algorithm"]),
+        "model": model_kind(run),
         "about": {"data": run["data"]["url"]},
     }
 

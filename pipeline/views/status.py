@@ -100,6 +100,13 @@ class RunStatus:
         """Number of finished epochs, plus the finished share of the current one."""
         return min(self.epochs, self.epoch + self.done)
 
+    def describe_epoch(self) -> str:
+        """Describe how far the training is: epoch 3 of 50 done, epoch 4 at 20%."""
+        text = f"epoch {self.epoch:,} of {self.epochs:,}"
+        if self.state != "running":
+            return text
+        return f"{text} done" + (f", epoch {self.epoch + 1:,} at {self.done:.0%}" if self.done else "")
+
     def as_json(self) -> dict[str, object]:
         """Return all fields and the ETA as plain values."""
         return asdict(self) | {"eta_seconds": self.eta}

@@ -7,7 +7,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Store
-from ...engine.run import RunStore
+from ...engine.run import RunStore, model_kind
 from ...models.base.saved import read_model_meta
 from ...models.versions import Versions
 from ...views.history import LIKELIHOODS, last_value
@@ -99,7 +99,7 @@ def _describe_run(url: str) -> Facts:
     facts: Facts = {
         "what": "run",
         "url": url,
-        "kind": meta["algorithm"],
+        "kind": model_kind(meta),
         "data": meta["data"]["url"],
         "seed": meta["seed"],
         "shards": len(meta["shards"]),

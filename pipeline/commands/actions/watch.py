@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ....io.errors import DataError
 from ....io.stores.store import JsonObject, Store
-from ...engine.run import RunStore
+from ...engine.run import RunStore, model_kind
 from ...models.base.advice import TrainingWarning
 from ...models.registry import estimator_of_run, model_of_run
 from ...topics import WordGroup
@@ -47,7 +47,7 @@ class Watcher:
         run = RunStore(_run_of(self.url))
         meta = run.meta
         rows = run.metrics
-        status = RunStatus(run=run.url, algorithm=meta["algorithm"], rows=list(rows))
+        status = RunStatus(run=run.url, algorithm=model_kind(meta), rows=list(rows))
         status.epochs = estimator_of_run(run)._planned_epochs()
         if rows:
             status.epoch = int(rows[-1]["epoch"])

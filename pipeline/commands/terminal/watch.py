@@ -76,9 +76,7 @@ def _print_lines(states: Iterable[RunStatus]) -> None:
 
 def line(status: RunStatus) -> str:
     """Describe the state of a run in one line."""
-    parts = [f"{status.algorithm} {status.run}: {status.state}, epoch {status.epoch:,} of {status.epochs:,}"]
-    if status.done and status.state == "running":
-        parts.append(f"{status.done:.0%} of the next one")
+    parts = [f"{status.algorithm} {status.run}: {status.state}, {status.describe_epoch()}"]
     if status.rows:
         parts.append(f"{format_number(status.rows[-1]['tokens_per_second'])} tokens/s")
     for name, title in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
@@ -131,7 +129,7 @@ def _printable(text: str) -> str:
 
 
 def _heading(status: RunStatus) -> Text:
-    parts = [f", epoch {status.epoch:,} of {status.epochs:,}"]
+    parts = [f", {status.describe_epoch()}"]
     if status.eta is not None:
         parts.append(f", about {format_duration(status.eta)} left")
     if status.updated:

@@ -15,7 +15,7 @@ from ..history import Points
 #: CSS variables with the colours of the curves, in their order.
 HUES = ("var(--one)", "var(--two)", "var(--three)")
 #: Space that the label of the last epoch takes, as a share of the axis; labels of other epochs stay out of it.
-_LAST_LABEL = 0.06
+_LAST_LABEL = 0.12
 #: Space that the label of the first epoch takes, in percent of the axis.
 _FIRST_LABEL = 5
 #: Values that differ by a smaller share than this are drawn as one value.
@@ -96,6 +96,8 @@ def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = Fals
     ``from_zero``: let the axis begin at zero, and fill the area below each curve.
     """
     drawn = {name: points for name, points in curves.items() if points}
+    # A curve has the same colour in all charts, also where another one has no points.
+    hues = dict(zip(curves, HUES, strict=False))
     if not drawn:
         return None
     epochs = [epoch for points in drawn.values() for epoch, _ in points]
@@ -107,7 +109,7 @@ def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = Fals
     scale = _Scale(min(epochs), max(epochs), ticks[0], ticks[-1])
     return Chart(
         title=title,
-        curves=[_curve(*item, hue, scale, from_zero) for item, hue in zip(drawn.items(), HUES, strict=False)],
+        curves=[_curve(*item, hues[item[0]], scale, from_zero) for item in drawn.items()],
         y_ticks=_value_ticks(ticks, scale),
         x_ticks=_epoch_ticks(scale),
         span=json.dumps([scale.first, scale.last]),
@@ -157,8 +159,9 @@ def nice_ticks(low: float, high: float) -> list[float]:
 
 def _value_ticks(ticks: Sequence[float], scale: _Scale) -> list[Tick]:
     labels = [format_number(tick) for tick in ticks]
-    # A small number needs the decimals of the step, and a short form such as 1.07 M may hide the step.
-    if abs(scale.high) < 1000 or len(set(labels)) < len(labels):
+    # A small number needs the decimals of the step. A short form such as 1.07 M may hide the step, and 100 k would be
+    # above 50,000.
+    if max(abs(scale.low), abs(scale.high)) < 1e6 or len(set(labels)) < len(labels):
         digits = _digits_of(ticks[1] - ticks[0])
         labels = [with_minus_sign(f"{tick:,.{digits}f}") for tick in ticks]
     return [Tick(scale.top(tick), text) for tick, text in zip(ticks, labels, strict=True)]

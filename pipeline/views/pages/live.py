@@ -70,8 +70,7 @@ def _lead(status: RunStatus) -> str:
     tokens = f"{status.tokens:,} tokens per epoch"
     if status.state != "running":
         return f"{tokens} · ended after epoch {status.epoch:,} of {status.epochs:,}: {status.state}"
-    epoch = f"epoch {status.epoch:,} of {status.epochs:,} is complete, {status.done:.0%} of the next one"
-    return f"{tokens} · {epoch}"
+    return f"{tokens} · {status.describe_epoch()}"
 
 
 # --- summary ---
@@ -80,7 +79,9 @@ def _lead(status: RunStatus) -> str:
 def _tiles(status: RunStatus) -> list[Tile]:
     tiles = quality_tiles(status.rows)
     if status.rows:
-        tiles.append(Tile(format_number(status.rows[-1]["tokens_per_second"]), "tokens per second", "the last epoch"))
+        tiles.append(
+            Tile(format_number(status.rows[-1]["tokens_per_second"]), "tokens per second", "in the last epoch")
+        )
     tiles.append(Tile(f"{status.epoch:,}", f"of {pluralize(status.epochs, 'epoch')}"))
     if status.eta is not None:
         tiles.append(Tile(format_duration(status.eta), "left", "at the pace of the last epochs"))

@@ -44,7 +44,7 @@ def _tiles(contents: Contents) -> list[Tile]:
     tiles = quality_tiles(rows)
     speed = median_speed(rows)
     if speed is not None:
-        tiles.append(Tile(format_number(speed), "tokens per second", "the median epoch"))
+        tiles.append(Tile(format_number(speed), "tokens per second", "in the median epoch"))
     tiles.append(Tile(format_number(rows[-1]["epoch"]), "epochs", _training_time(rows)))
     if contents.topics:
         tiles.append(Tile(format_number(len(contents.topics)), "topics"))

@@ -14,6 +14,7 @@ from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.explore import ExploreRequest
 from corpusmill.pipeline.explorer.documents import DocumentTable
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
+from corpusmill.pipeline.explorer.model import ExploredModel
 from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
 
 SEA = "Ship sea sailor harbour wave storm anchor"
@@ -240,3 +241,9 @@ def test_circles_are_moved_apart():
         for b in range(a):
             assert np.linalg.norm(moved[a] - moved[b]) >= 0.99 * (radii[a] + radii[b])
     assert fit_into_square(np.zeros((1, 2))).tolist() == [[0.5, 0.5]]
+
+
+@pytest.mark.parametrize("place, title", [("demo/run", "demo"), ("runs/news", "news"), ("news/model/", "news")])
+def test_the_title_is_the_part_of_the_path_that_says_something(folder, tmp_path, place, title):
+    shutil.copytree(folder / "lda", tmp_path / place)
+    assert ExploredModel(str(tmp_path / place)).title == title

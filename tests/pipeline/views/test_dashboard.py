@@ -82,7 +82,7 @@ def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_pa
     try:
         with Browser() as browser:
             browser.open(address(client, "training"))
-            browser.wait(f"({TEXT}).includes('epoch 3 of 5 is complete')", 60)
+            browser.wait(f"({TEXT}).includes('epoch 3 of 5 done')", 60)
             text = browser.evaluate(TEXT)
             assert text.count(" tokens/s") >= 2  # the legend of the curve, and at least one worker
             seen.append(status(client)["epoch"])

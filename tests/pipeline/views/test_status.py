@@ -117,3 +117,9 @@ def test_the_status_of_a_run_is_json():
     assert read_back["state"] == status.state == "running"
     assert read_back["epoch"] == status.epoch
     assert read_back["workers"] == status.workers
+
+
+def test_the_place_in_a_run_names_the_epoch_that_is_being_trained():
+    assert status_after(EVENTS[:1]).describe_epoch() == "epoch 0 of 10 done"
+    assert status_after(EVENTS).describe_epoch() == "epoch 0 of 10 done, epoch 1 at 67%"
+    assert status_after([*EVENTS, RunFinished("runs/news", 0, "stopped")]).describe_epoch() == "epoch 0 of 10"

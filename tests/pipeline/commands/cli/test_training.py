@@ -9,6 +9,7 @@ import pytest
 from corpusmill import LDA, NMF
 from corpusmill.configs.redact import redact
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.formatting import model_title
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 from helpers.command_line import COMMAND
 
@@ -179,8 +180,13 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
     code, out, err = call("run", "my.yaml", *(f"--set={setting}" for setting in settings), "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["kind"] == kind
-    assert "Tokens per second" in Path("run/report.html").read_text()
-    assert call("inspect", "run/model")[0] == 0
+    page = Path("run/report.html").read_text()
+    assert "Tokens per second" in page
+    assert f"<h1>{model_title(kind)} of " in page
+    for place in ("run", "run/model"):
+        code, out, _ = call("inspect", place, "--json")
+        assert (code, json.loads(out)["kind"]) == (0, kind)
+    assert call("watch", "run", "--once")[1].startswith(f"{kind} run: finished")
 
 
 def test_the_quick_start_on_two_workers_announces_the_live_page_also_without_bokeh(tmp_path):

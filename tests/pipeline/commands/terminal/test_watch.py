@@ -323,4 +323,4 @@ def test_an_address_that_is_no_url_is_named_without_its_password(place, reason):
 def test_a_line_describes_the_state_of_a_run():
     rows = [{"epoch": 3, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
     status = RunStatus("runs/a", "lda", 3, 13, 0.0, 9, "running", [], rows)
-    assert line(status) == "lda runs/a: running, epoch 3 of 13, 2 M tokens/s, held out -7.5000, about 30 s left"
+    assert line(status) == "lda runs/a: running, epoch 3 of 13 done, 2 M tokens/s, held out -7.5000, about 30 s left"

@@ -42,3 +42,19 @@ def test_values_that_are_not_finite_are_left_out():
     found = [{"epoch": 1, "x": math.nan}, {"epoch": 2, "x": 3.0}, {"epoch": 3}, {"epoch": 4, "x": math.inf}]
     assert metric_points(found, "x") == [(2.0, 3.0)]
     assert build_chart("X", {"x": metric_points(found[:1], "x")}) is None
+
+
+def test_labels_of_an_axis_have_the_same_form():
+    chart = build_chart("X", {"x": [(1.0, 31_000.0), (2.0, 246_000.0)]}, from_zero=True)
+    assert [tick.label for tick in chart.y_ticks] == ["0", "50,000", "100,000", "150,000", "200,000", "250,000"]
+
+
+def test_the_label_of_the_last_epoch_has_space_on_a_phone():
+    chart = build_chart("X", {"x": [(float(epoch), 1.0) for epoch in range(1, 110)]})
+    assert [tick.label for tick in chart.x_ticks] == ["1", "25", "50", "75", "109"]
+
+
+def test_a_curve_has_its_colour_also_where_another_one_has_no_points():
+    both = build_chart("X", {"a": [(1.0, 1.0)], "b": [(1.0, 2.0)]})
+    alone = build_chart("X", {"a": [], "b": [(1.0, 2.0)]})
+    assert alone.curves[0].hue == both.curves[1].hue

@@ -91,7 +91,7 @@ async function start() {
   byId("lead").textContent = [kind, model.type === "topics" ? count(model.x.length, "topic") : count(model.words, model.kind === "node2vec" ? "node" : "word"),
     model.documents ? count(model.documents, "document") : ""].filter(Boolean).join(" · ");
   setHues(model.x, model.y);
-  const found = model.type === "topics" ? "word, topic or document" : model.kind === "node2vec" ? "node" : "word";
+  const found = model.type === "topics" ? (answers ? "word or named topic" : "word, topic or document") : model.kind === "node2vec" ? "node" : "word";
   byId("query").placeholder = "Find a " + found;
   byId("query").setAttribute("aria-label", "Find a " + found);
   if (model.type === "vectors") showVectors();

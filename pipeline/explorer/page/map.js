@@ -218,8 +218,11 @@ export class CircleMap {
       const [x, y] = places[index];
       if (x < 0 || y < 0 || x > this.width || y > this.height) continue;
       const label = this.points[index].label;
+      // A label would hide a small circle, so it is above it.
+      const radius = this.size(index);
+      const middle = radius < 8 ? Math.max(8, y - radius - 8) : y;
       // Where the whole label does not fit, its first word may.
-      const found = [label, label.split(",")[0]].map(text => this.boxOf(brush, text, x, y))
+      const found = [label, label.split(",")[0]].map(text => this.boxOf(brush, text, x, middle))
         .find(({ box }) => !taken.some(other => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]));
       if (!found) continue;
       const { text, at } = found;
@@ -227,10 +230,10 @@ export class CircleMap {
       brush.lineWidth = 3.5;
       brush.strokeStyle = card;
       brush.globalAlpha = 0.75;
-      brush.strokeText(text, at, y);
+      brush.strokeText(text, at, middle);
       brush.globalAlpha = 1;
       brush.fillStyle = ink;
-      brush.fillText(text, at, y);
+      brush.fillText(text, at, middle);
     }
   }
 

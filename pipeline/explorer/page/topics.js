@@ -117,7 +117,7 @@ export async function showTopic(number) {
   const groups = el("div", {});
   byId("detail").replaceChildren(crumb(),
     el("div", { class: "head" }, el("span", { class: "dot", "--hue": state.hues[number] }), el("h1", { id: "topic-title" }, topicTitle(number))),
-    el("div", { class: "facts" }, el("span", {}, "topic " + number), el("span", {}, percent(topic.size) + " of the model"), el("span", {}, "number " + rank + " by size of " + model.x.length.toLocaleString("en"))),
+    el("div", { class: "facts" }, el("span", {}, "topic " + number), el("span", {}, percent(topic.size) + " of the model"), el("span", {}, "number " + rank + " of " + model.x.length.toLocaleString("en") + " by size")),
     !answers && model.can_name ? nameForm(number) : el("span", {}),
     el("h2", {}, "Words"), wordList(topic), groups, documents,
     el("h2", {}, "Topics with similar words", el("small", {}, "0 is equal, 1 shares no word")),
@@ -202,6 +202,6 @@ export function showGuide() {
       el("li", {}, "Open a topic on the map or in the list to see its words and documents."),
       el("li", {}, "“Distinctive” orders words by how much more frequent they are in this topic than elsewhere, “Frequent” by how frequent they are in it."),
       el("li", {}, "Open a word to see on the map which topics use it. Open a document to see the topic of each of its words."),
-      el("li", {}, "Names that you give to topics are stored beside the model, and every command and export shows them."),
+      answers ? null : el("li", {}, "Names that you give to topics are stored beside the model, and every command and export shows them."),
       el("li", {}, "Keys: / searches, Escape returns here, arrow keys move on the map.")));
 }

@@ -18,8 +18,10 @@ export function showVectors() {
   const hues = new Map();
   if (model.groups) model.groups.forEach((group, index) => hues.set(group, model.hues[index]));
   wordMap.node.classList.add("tall");
+  const isWhole = model.x.length === model.words;
+  const shown = isWhole ? `All ${count(model.words, noun())}.` : `The ${count(model.x.length, "most frequent " + noun())} of ${model.words.toLocaleString("en")}.`;
   byId("overview").replaceChildren(wordMap.node,
-    el("p", { class: "note" }, `The ${count(model.x.length, "most frequent " + noun())} of ${model.words.toLocaleString("en")}. Neighbours on the map have similar vectors; long distances mean little. Zoom in to see more names.`),
+    el("p", { class: "note" }, `${shown} Neighbours on the map have similar vectors; long distances mean little. Zoom in to see more names.`),
     hues.size > 1 && hues.size <= 40 ? el("div", { class: "chips" }, [...hues].map(([group, hue]) => el("span", { class: "chip" }, el("span", { class: "dot", "--hue": hue }), group))) : el("span", {}));
 }
 

@@ -143,7 +143,9 @@ def test_word_vectors_show_neighbours_and_analogies(tmp_path, browser):
     with served(open_explorer(str(tmp_path / "model"), labels={"ship": "sea"})) as server:
         browser.open(server.address + "#/word/0")
         wait(browser, f"{READY} && {DETAIL}.querySelectorAll('.bars a').length == 13")
-        assert "no label" in browser.evaluate("document.querySelector('#overview').innerText")
+        overview = browser.evaluate("document.querySelector('#overview').innerText")
+        assert "no label" in overview
+        assert "All 14 words." in overview
         for label, word in (("is to", "bread"), ("as this word", "oven")):
             type_into(browser, f'[aria-label="{label}"]', word)
         press(browser, "Enter")

@@ -49,7 +49,9 @@ def describe_command(command, name, level):
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"```text\n{name} {usage}\n```\n"
     yield from help_text(command.help)
-    options = [row for row in (parameter.get_help_record(context) for parameter in command.params) if row]
+    # The text describes the arguments, which have no meaning of their own.
+    rows = (parameter.get_help_record(context) for parameter in command.params)
+    options = [row for row in rows if row and row[1]]
     if options:
         yield "| option | meaning |\n|---|---|"
         for names, meaning in options:

@@ -395,8 +395,8 @@ class OnDask(Executor):
             raise TaskLost(self._watch.stall) from error
         if error is None or isinstance(error, CancelledError):
             raise TaskLost(
-                f"task {key} was cancelled, as by Client.restart or Client.cancel; committed epochs are safe: give the "
-                f"same command again, or resume the run"
+                f"task {key} was cancelled, as by Client.restart, by Client.cancel, or because the scheduler was "
+                f"started again; committed epochs are safe: give the same command again, or resume the run"
             ) from error
         raise TaskLost(f"the cluster gave up task {key}: {error!r}; resume the run") from error
 

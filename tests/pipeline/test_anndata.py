@@ -242,7 +242,9 @@ def test_fit_fills_the_object(tmp_path):
 def test_rows_in_a_data_frame_have_the_names_of_the_cells(tmp_path):
     anndata = pytest.importorskip("anndata")
     pytest.importorskip("pandas")
-    adata = anndata.read_h5ad(write_h5ad(tmp_path / "x.h5ad", SPARSE))
+    path = write_h5ad(tmp_path / "x.h5ad", SPARSE)
+    adata = anndata.read_h5ad(path)
     for model in (LDA(2, max_iter=2), NMF(2, max_iter=2)):
-        rows = model.set_output(transform="pandas").fit_transform(adata)
-        assert rows.index.tolist() == adata.obs_names.tolist()
+        for cells in (adata, path):
+            rows = model.set_output(transform="pandas").fit_transform(cells)
+            assert rows.index.tolist() == adata.obs_names.tolist()

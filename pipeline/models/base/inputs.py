@@ -251,12 +251,20 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Data
         with needing("pandas", "pandas", 'set_output(transform="pandas")'):
             import pandas
 
-        index = X.index if isinstance(X, pandas.DataFrame | pandas.Series) else getattr(X, "obs_names", None)
+        index = X.index if isinstance(X, pandas.DataFrame | pandas.Series) else _cell_names(X)
         return pandas.DataFrame(rows, columns=list(names), index=index)
     with needing("polars", "polars", 'set_output(transform="polars")'):
         import polars
 
     return polars.DataFrame(rows, schema=list(names), orient="row")
+
+
+def _cell_names(data: DataLike) -> Sequence[str] | None:
+    """Return the names of the rows of an AnnData object or of a file of one; None for other data."""
+    if not is_anndata_file(data):
+        return getattr(data, "obs_names", None)
+    names = MatrixFile(data).row_names
+    return None if names is None else names.to_pylist()
 
 
 def _has_blocks(data: DataLike) -> bool:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..stores.store import DATA_KINDS, Store
 from .anndata import open_anndata
@@ -35,7 +35,7 @@ class MatrixFile(RowBlocks):
             return matrix.ranges(numbers)
 
 
-def is_anndata_file(data: Any) -> bool:
+def is_anndata_file(data: Any) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether ``data`` is the path or URL of an AnnData file: one that ends in .h5ad, or a Zarr store."""
     if not isinstance(data, str | os.PathLike):
         return False

@@ -62,7 +62,7 @@ def test_tasks_that_somebody_cancels_are_named_as_cancelled(cluster, tmp_path):
             if isinstance(event, EpochStarted):
                 client.cancel([Future(key, client) for key in client.futures], force=True)
 
-        with pytest.raises(TaskLost, match=r"^task \S+ was cancelled, as by Client\.restart .* resume the run"):
+        with pytest.raises(TaskLost, match=r"^task \S+ was cancelled, as by Client\.restart, .* resume the run"):
             fit(client, run=str(tmp_path / "run"), callbacks=[cancel])
 
 

@@ -51,7 +51,7 @@ def transposed(
 
 @dataclass(frozen=True)
 class _Transposition:
-    """What all buckets have in common."""
+    """What the reader of each bucket needs: the matrix, the form of an entry, and the size of a bucket."""
 
     source: RowBlocks
     record: np.dtype  # fields row, column and value

@@ -1,4 +1,4 @@
-"""Types of kept columns: which kinds the values of a column fit, and the kind that all of its batches have in common.
+"""Finds one type for each column of the source that a corpus keeps, such as a date or a label.
 
 A batch of a source has the types that its reader found in it. Other batches of the same column may have other types:
 CSV has only text, and a block of JSON may have whole numbers where the next one has fractions. So each batch says

@@ -60,7 +60,7 @@ def comes_from_store(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def explained_errors(filesystem: fsspec.AbstractFileSystem, url: str) -> Iterator[None]:
-    """Turn the errors of an object store into DataError. Its library has retried before it raises them.
+    """Context manager: raise DataError in place of an object store's error, which its library raises after retries.
 
     FileNotFoundError passes, because callers know what should be there. So do all errors of local files.
     """

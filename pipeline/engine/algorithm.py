@@ -330,7 +330,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return {}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Turn the scores, added up over all training chunks or all held-out chunks, into metrics."""
+        """Return metrics. ``sums`` are the scores, added up over all training chunks or all held-out chunks."""
         return {}
 
     def describe(self, model: ModelView, data: DataT) -> list[WordGroup]:

@@ -198,7 +198,7 @@ class Synchronous(Executor):
             yield [block], update_blocks(phase, [block], sources, fetch_from(contributions))
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
-        """Train all cells in this process."""
+        """Train all cells of the grid in this process."""
         sources = [contribution.source for contribution in contributions]
         (capacity,) = self.capacities(devices=phase.job.algorithm.device != "cpu")
         addresses = [capacity.address] * phase.job.algorithm.n_blocks

@@ -223,7 +223,7 @@ def _shards(states: Sequence[str]) -> Text:
 
 
 def _seconds_by_cause(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return what the time of the last epochs was spent on; only causes that took some."""
+    """Return the seconds of the last epochs by cause. Causes that took no time are left out."""
     seconds = {}
     for cause in TIME_STYLES:
         spent = sum(row.get(f"seconds_{cause}", 0.0) for row in rows[-RECENT_EPOCHS:])

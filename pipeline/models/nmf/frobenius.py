@@ -185,9 +185,10 @@ class FrobeniusFactorization(Factorization):
         return W
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
-        """Keep the sums over the blocks; report ‖A − H·Wᵀ‖ and its ratio to ‖A‖, and what training minimises.
+        """Return the sums over all blocks as the next shared arrays, and the errors of the step.
 
-        ``penalised_error`` is √(2F) of the objective F, which is half of the squared error plus the penalties.
+        ``error`` is ‖A − H·Wᵀ‖, and ``relative_error`` is its ratio to ‖A‖. With penalties, training minimises the
+        objective F, which is half of the squared error plus the penalties. ``penalised_error`` is √(2F).
         """
         squared_error = max(float(sums["norm"] - totals["explained"]), 0.0)
         squared_norm = max(float(sums["norm"]), np.finfo(float).tiny)

@@ -73,7 +73,7 @@ class KullbackLeibler(Factorization):
         return kept, {"S": self.gram(kept["W"]), "Q": Q / self.n_blocks}
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
-        """Keep S and Q; report √(2D)."""
+        """Return S and Q as the next shared arrays, and the error √(2D) of the divergence D."""
         divergence = max(float(sums["divergence"]), 0.0)
         return shared | totals, {"error": float(np.sqrt(2 * divergence))}
 

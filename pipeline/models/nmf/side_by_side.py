@@ -358,7 +358,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         return columns_of_one(block, self.columns, restart)
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
-        """Record the errors of all active restarts; let those that have finished leave, and others begin."""
+        """Record the errors of the active restarts. Restarts that have finished make room for waiting ones."""
         after = {name: array.copy() for name, array in shared.items()}
         for name in self._measures:
             # A run may be continued with more epochs.

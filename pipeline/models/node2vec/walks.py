@@ -60,7 +60,7 @@ class WalkOptions:
 
 
 class WalkJob(NamedTuple):
-    """The arguments that all tasks of one call have in common."""
+    """What every task needs that writes walks of one graph into one corpus."""
 
     key: str  # unique to the call: begins the names of its tasks, and of the walker in the cache of a worker
     graph: str

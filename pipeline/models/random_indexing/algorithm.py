@@ -280,7 +280,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             raise DataError(str(error)) from None
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
-        """Count the documents; report the dimension, which may have been chosen automatically."""
+        """Add up the counts of documents. The metrics have the dimension, which may have been chosen automatically."""
         # Rare words matter in the first epoch only.
         kept = {name: array for name, array in shared.items() if name != "rare"}
         return kept | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}

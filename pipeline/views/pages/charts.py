@@ -62,7 +62,7 @@ class Chart:
 
     @property
     def legend(self) -> list[Curve]:
-        """The curves whose name is not that of the chart."""
+        """The curves that a legend must name. A curve with the title of the chart needs no name."""
         return [curve for curve in self.curves if capitalize(curve.name) != self.title]
 
 

@@ -106,7 +106,7 @@ def _shard_bars(shards: Sequence[str]) -> list[Bar]:
 
 @dataclass(frozen=True)
 class WorkerLine:
-    """One worker as the page shows it. Widths are shares of the limit in CSS."""
+    """A worker on the live page. The widths of its bars are CSS percentages of its memory limit."""
 
     name: str
     speed: str

@@ -92,7 +92,7 @@ def device_traffic(rows: Sequence[MetricRow]) -> Table | None:
 
 @dataclass(frozen=True)
 class WordLine:
-    """One word of a topic. ``width`` is its weight relative to the heaviest word, in CSS."""
+    """A word of a topic. ``width`` is its weight as a CSS percentage of the weight of the heaviest word."""
 
     name: str
     weight: str

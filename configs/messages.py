@@ -3,11 +3,12 @@
 import difflib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from .layers import Layer, Tree
+from .model_schema import kind_tag
 from .redact import redact
 from .schema import Config
 from .validation import describe_values
@@ -63,7 +64,7 @@ def _problem(error: "ErrorDetails", path: list[str], merged: Tree) -> str:
         case "missing":
             return "is needed"
         case "union_tag_invalid":
-            kinds = error["ctx"]["expected_tags"].replace("'", "")
+            kinds = error["ctx"]["expected_tags"].replace("'own'", "module:class").replace("'", "")
             return f"no kind {error['ctx']['tag']}; choose one of {kinds}"
         case "value_error":
             # A rule about several parameters, with a sentence of its own.
@@ -127,10 +128,11 @@ def _section_at(path: Sequence[str], merged: Tree) -> type[BaseModel] | None:
 
 def _section_of(field: "FieldInfo", tree: object) -> type[BaseModel] | None:
     """Return a field's class. Where there are several, the ``kind`` in ``tree`` decides, or else the first is taken."""
-    options = get_args(field.annotation) or (field.annotation,)
+    annotated = get_args(field.annotation) or (field.annotation,)
+    options = [get_args(option)[0] if get_origin(option) is Annotated else option for option in annotated]
     classes = [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]
     kind = tree.get("kind") if isinstance(tree, dict) else None
     for each in classes:
-        if len(classes) == 1 or kind is None or each.model_fields["kind"].default == kind:
+        if len(classes) == 1 or kind is None or kind_tag(each.model_fields["kind"].default) == kind_tag(kind):
             return each
     return None

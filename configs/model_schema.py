@@ -5,9 +5,9 @@ applies the same rules to estimators that were made in Python. Names are those t
 and NMF, gensim's for embeddings.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Discriminator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, Tag, model_validator
 
 from .section import Section
 
@@ -288,7 +288,34 @@ class RandomIndexingConfig(Section):
         return self
 
 
-AnyModelConfig = LDAConfig | NMFConfig | Word2VecConfig | Node2VecConfig | RandomIndexingConfig
+class OwnModelConfig(Section):
+    """An algorithm of your own module. Its kind is the module and the class, such as my_module:MyModel."""
+
+    kind: str = Field("my_module:MyModel", pattern=r"^[\w.]+:\w+$", description="Module and class")
+    parameters: dict[str, Any] = Field({}, description="Fields of the algorithm, except bounds")
+    max_iter: PositiveInt = Field(10, description="Number of epochs")
+    n_blocks: Blocks = 1
+    random_state: Seed = 0
+
+
+def kind_tag(kind: object) -> str:
+    """Return the kind of model that selects a section: the kind itself, or "own" for a module and a class."""
+    return "own" if ":" in str(kind) else str(kind)
+
+
+def _tag_of(section: object) -> str:
+    return kind_tag(section.get("kind", "lda") if isinstance(section, dict) else getattr(section, "kind", "lda"))
+
+
+AnyModelConfig = Annotated[
+    Annotated[LDAConfig, Tag("lda")]
+    | Annotated[NMFConfig, Tag("nmf")]
+    | Annotated[Word2VecConfig, Tag("word2vec")]
+    | Annotated[Node2VecConfig, Tag("node2vec")]
+    | Annotated[RandomIndexingConfig, Tag("random-indexing")]
+    | Annotated[OwnModelConfig, Tag("own")],
+    Discriminator(_tag_of),
+]
 
 #: The section of each kind of model.
 MODEL_SECTIONS: dict[str, type[Section]] = {

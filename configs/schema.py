@@ -219,7 +219,7 @@ class Config(Section):
 
     source: SourceConfig | None = Field(None, description="What ingest reads. null if the corpus exists already")
     corpus: CorpusConfig = CorpusConfig()
-    model: AnyModelConfig = Field(LDAConfig(), discriminator="kind")
+    model: AnyModelConfig = LDAConfig()
     run: RunConfig = RunConfig()
     retrain: RetrainConfig = RetrainConfig()
     cluster: AnyClusterConfig = Field(LocalConfig(), discriminator="kind")

@@ -15,7 +15,7 @@ import click
 import numpy as np
 from corpusmill import Corpus, Word2Vec
 from corpusmill.kernels.simd.aligned import aligned_copy
-from corpusmill.pipeline.engine.algorithm import Address
+from corpusmill.pipeline.engine.algorithm import Address, Shard
 from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.pool import balanced_places
 from corpusmill.pipeline.engine.grid import Grid
@@ -112,7 +112,7 @@ class FirstModel:
 
     def __init__(self, algorithm, data):
         self.shared = algorithm.begin_shared(data, None)
-        blocks = algorithm.begin_blocks(data, range(algorithm.n_blocks), None)
+        blocks = algorithm.begin(data, range(algorithm.n_blocks), None)
         # Workers train copies that begin with a cache line, too.
         self.blocks = [{name: aligned_copy(array) for name, array in block.items()} for block in blocks]
 
@@ -134,7 +134,8 @@ def measure(algorithm, data):
         for chunk in range(0, len(data.chunks), algorithm.rounds):
             loaded = algorithm.load_chunk(data, chunk, model)
             clock.skip()
-            deltas = algorithm.sweep(model, loaded, None, deltas, Address(1, 1, chunk)).deltas
+            shard = Shard(deltas, range(algorithm.n_blocks))
+            deltas = algorithm.sweep(model, loaded, None, shard, Address(1, 1, chunk)).deltas
             clock.lap("sweeps")
         prepared = [algorithm.prepare(row, delta) for row, delta in enumerate(deltas)]
         clock.lap("prepare")

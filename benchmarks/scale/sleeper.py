@@ -10,11 +10,19 @@ import pyarrow as pa
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import Store
-from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, SweepResult, add
+from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, Merge, Needs, SweepResult, add
 from distributed import get_worker
 
 #: Tokens of a chunk. The memory estimate and the events need some.
 TOKENS = 10
+
+
+class AnyOrder(Merge):
+    """Adds integers, in any order."""
+
+    def exact_bytes(self, step):
+        """Return that no bytes have to wait."""
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +30,6 @@ class Sleeper(Algorithm):
     """Its sweeps sleep. A delta of a block is an array of ``delta_bytes`` bytes, and deltas are added up."""
 
     name: ClassVar[str] = "sleeper"
-    default_max_shards: ClassVar[int] = 4096
 
     seconds: float  # of the sweep of one chunk
     delta_bytes: int
@@ -32,13 +39,13 @@ class Sleeper(Algorithm):
     slowness: float = 3.0
 
     @property
-    def keeps_state(self):
-        """Whether sweeps write states."""
-        return self.state_bytes > 0
+    def merge(self):
+        """Deltas are added in any order, or along the tree."""
+        return AnyOrder() if self.exact else Merge()
 
-    def is_exact(self, step):
-        """Whether deltas may be added in any order."""
-        return self.exact
+    def needs(self, data, n_workers):
+        """Return the most shards."""
+        return Needs(shards=4096)
 
     def memory(self, data, chunk):
         """Return the bytes of a sweep."""
@@ -48,15 +55,15 @@ class Sleeper(Algorithm):
     def _zeros(self):
         return {"values": np.zeros(self.delta_bytes // 8, np.int64)}
 
-    def begin(self, data, block, previous):
-        """Return a block of zeros."""
-        return self._zeros()
+    def begin(self, data, blocks, previous):
+        """Yield blocks of zeros."""
+        return (self._zeros() for block in blocks)
 
     def begin_shared(self, data, previous):
         """Return a number."""
         return {"total": np.int64(0)}
 
-    def sweep(self, model, chunk, state, deltas, address):
+    def sweep(self, model, chunk, state, shard, address):
         """Read the whole model, and sleep."""
         for block in range(self.n_blocks):
             model.block(block)
@@ -67,16 +74,14 @@ class Sleeper(Algorithm):
         time.sleep(self.seconds * factor)
         size = self.delta_bytes // 8
         new = [{"values": np.full(size, address.chunk + address.step + j)} for j in range(self.n_blocks)]
-        if deltas is not None:
-            new = [self.merge(old, delta) for old, delta in zip(deltas, new, strict=True)]
         next_state = {"z": np.zeros(self.state_bytes, np.uint8)} if self.state_bytes else None
-        return SweepResult(next_state, new, {"chunks": np.int64(1)})
+        return SweepResult(next_state, shard.plus(new), {"chunks": np.int64(1)})
 
-    def apply(self, block, delta, shared):
+    def apply(self, block, delta, shared, first):
         """Add the sum of the deltas."""
         return add(block, delta), {"total": delta["values"][:1].sum()}
 
-    def reduce_shared(self, shared, totals, sums):
+    def reduce(self, shared, totals, sums, history):
         """Return the totals; the metric shows that no shard was lost or counted twice."""
         return {"total": totals["total"]}, {"total": float(totals["total"]), "chunks": float(sums["chunks"])}
 

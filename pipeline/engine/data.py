@@ -77,6 +77,17 @@ class DataRef(NamedTuple):
         return open_data(self.url, self.part)
 
 
+def count_shards(n_chunks: int, most: int) -> int:
+    """Return the number of shards: groups of equally many consecutive chunks, except for the last one."""
+    return -(-n_chunks // -(-n_chunks // most))
+
+
+def shard_chunks(n_chunks: int, most: int, shard: int) -> range:
+    """Return the chunks of a shard, if there are at most ``most`` shards."""
+    size = -(-n_chunks // most)
+    return range(shard * size, min((shard + 1) * size, n_chunks))
+
+
 def reference(data: TrainingData) -> DataRef:
     """Return the reference that opens ``data`` on any worker."""
     return DataRef(Store(data.url).absolute, data.part)

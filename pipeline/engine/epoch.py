@@ -7,21 +7,19 @@ computed in the current epoch.
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from ...io.errors import DataError
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
-from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
-from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, add_numbers, nbytes
+from ...io.stores.store import DATA_KINDS, Arrays, check_free
+from .algorithm import Metrics, add, add_numbers, nbytes
 from .capacity import Capacity
-from .data import ChunkSize, TrainingData, reference
+from .data import TrainingData, count_shards, shard_chunks
 from .evaluation import Evaluator
 from .events import (
-    Callback,
     CellsTrained,
     Described,
     EpochFinished,
@@ -33,10 +31,12 @@ from .events import (
     ShardSwept,
 )
 from .executors import Executor
-from .finite import check_finite
+from .finite import Diverged, check_finite
+from .grid import has_grid
 from .plan import describe_devices, make_plan, must_compile
 from .run import OwnedRun, RunStore, check_run, describe, describe_changes
 from .sweeps import RangeSweep
+from .training import Training
 from .worker import tasks
 from .worker.contributions import SweepPhase
 
@@ -44,23 +44,8 @@ from .worker.contributions import SweepPhase
 SHARED_BYTES = 1 << 16
 
 
-@dataclass(frozen=True)
-class Training:
-    """What to train, on which data and for how long.
-
-    ``config`` is written to run.json for people and reports. ``previous`` is a saved model to continue from.
-    """
-
-    algorithm: AnyAlgorithm
-    data: TrainingData
-    run: RunStore
-    epochs: int
-    seed: int = 0
-    held_out: TrainingData | None = None
-    evaluate_every: int = 10
-    config: JsonObject = field(default_factory=dict)
-    callbacks: Sequence[Callback] = ()
-    previous: PreviousModel | None = None
+#: Share of the sweeps in the time of a step of a grid, for the display of progress. Cells take the rest.
+SWEEP_SHARE = 0.1
 
 
 def train(training: Training, executor: Executor) -> str:
@@ -72,13 +57,9 @@ def train(training: Training, executor: Executor) -> str:
     with training.run.locked(), executor.guarded():
         # The lock has made the folder.
         executor.check_folders([], written=[training.run.store.absolute])
-        return _Engine(training, executor).train()
-
-
-def shards_of(chunks: Sequence[ChunkSize], most: int = MAX_SHARDS) -> list[list[int]]:
-    """Group chunks into at most ``most`` shards of consecutive chunks."""
-    size = -(-len(chunks) // most)
-    return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
+        engine = _Engine(training, executor)
+        with engine.owning_the_run():
+            return engine.run_steps()
 
 
 @contextlib.contextmanager
@@ -97,11 +78,11 @@ def _interrupts_in_kernels() -> Iterator[None]:
 
 
 class _Engine:
-    """Trains one run. A *step* is one commit; an epoch has ``algorithm.rounds`` steps."""
+    """Trains one run. A *step* is one commit; an epoch has ``needs.rounds`` steps."""
 
     #: The run and what its tasks need, once this process owns the run.
     run: OwnedRun
-    job: tasks.TrainingJob
+    job: tasks.Job
     evaluator: Evaluator
     #: The last step that was trained, and the metrics of all steps so far.
     step: int
@@ -113,63 +94,81 @@ class _Engine:
         self.training = training
         self.executor = executor
         self.algorithm = training.algorithm
-        self.data = training.data
-        self.name = uuid.uuid4().hex  # of this call of `train`; see `TrainingJob`
+        self.data: TrainingData = training.data
+        self.name = uuid.uuid4().hex  # of this call of `train`; see `Job`
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
-        self.shards = shards_of(self.data.chunks, self.algorithm.most_shards)
-        if self.algorithm.rounds > len(self.shards):
+        needs = self.algorithm.needs(self.data, 1)
+        workers = self.executor.capacities(devices=needs.device != "cpu")
+        self.needs = self.algorithm.needs(self.data, len(workers))
+        n_chunks = len(self.data.chunks)
+        n_shards = count_shards(n_chunks, needs.shards)
+        self.shards = [list(shard_chunks(n_chunks, needs.shards, shard)) for shard in range(n_shards)]
+        if needs.rounds > n_shards:
             raise ValueError(
-                f"rounds is {self.algorithm.rounds}, but there are {len(self.shards)} shards, and each round sweeps at "
+                f"rounds is {needs.rounds}, but there are {n_shards} shards, and each round sweeps at "
                 f"least one: choose fewer rounds, or ingest with a smaller chunk_tokens"
             )
+        if has_grid(self.algorithm) and needs.ranges != 1:
+            raise ValueError(f"ranges is {needs.ranges}: a grid is swept in one range, so leave it out")
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored
         self._last_sweep: RangeSweep | None = None
         self._awaits_commit = False  # whether the last step is trained, but not committed yet
         self._pruning: Future[None] | None = None
-        workers = self._workers()
-        self.threads = sum(self.algorithm.worker_threads(worker.threads) for worker in workers)
+        self.grid = self.algorithm if has_grid(self.algorithm) else None
+        self.threads = sum(self._training_threads(worker) for worker in workers)
         # Most workers are equal, and a plan looks at all chunks.
         kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
-        plans = [make_plan(self.algorithm, self.data, worker, len(workers)) for worker in kinds.values()]
+        plans = []
+        for worker in kinds.values():
+            plans.append(make_plan(self.algorithm, self.data, worker, len(workers), training.advice))
         self.plan = min(plans, key=lambda plan: plan.cache)
-        self.devices = describe_devices(self.algorithm, self.data, workers)
+        self.devices = describe_devices(self.needs, self.data, workers, self.grid is not None)
 
-    def _workers(self) -> list[Capacity]:
-        return self.executor.capacities(devices=self.algorithm.device != "cpu")
+    def _training_threads(self, worker: Capacity) -> int:
+        return worker.threads if self.grid is None else max(worker.threads, self.grid.threads)
 
     # --- the run ---
 
-    def train(self) -> str:
+    @contextlib.contextmanager
+    def owning_the_run(self) -> Iterator[None]:
+        """Context manager: own the run, report an error, and leave the run's folder complete and clean."""
         with ThreadPoolExecutor(1, "corpusmill-prune") as self.pruner:
             try:
-                reason = self._train()
+                self.step = self._open()
+                self.rows = self.run.metrics
+                with self._reporting_failures(), _interrupts_in_kernels():
+                    yield
             finally:
                 self.executor.end_run(self.name)
         # The run's folder is complete when training ends, without a step that was begun and not needed.
         self._check_pruning()
         self.run.prune(is_over=True)
-        return reason
 
-    def _train(self) -> str:
-        self.step = self._open()
-        self.rows = self.run.metrics
+    @contextlib.contextmanager
+    def _reporting_failures(self) -> Iterator[None]:
         try:
-            with _interrupts_in_kernels():
-                return self._train_and_report()
+            yield
         except BaseException as error:
-            self._report_failure(error)
+            reason = "failed" if isinstance(error, Exception) else "stopped"
+            event = RunFailed(self.run.url, self.step // self.needs.rounds, reason)
+            for callback in self.training.callbacks:
+                # The callback may be what failed. Its second error must not hide the first one.
+                with contextlib.suppress(Exception):
+                    callback(event)
+            if isinstance(error, Diverged):
+                raise Diverged(f"{error}; {self.training.advice.divergence}") from error
             raise
 
-    def _train_and_report(self) -> str:
-        rounds = self.algorithm.rounds
+    def run_steps(self) -> str:
+        """Train until there is a reason to end, and return it."""
         self._emit(
             RunStarted(
                 run=self.run.url,
                 algorithm=self.algorithm.name,
-                epoch=self.step // rounds,
+                epoch=self.step // self.needs.rounds,
                 epochs=self.training.epochs,
                 shards=len(self.shards),
                 tokens=sum(self.shard_tokens),
@@ -177,37 +176,27 @@ class _Engine:
                 idle=self._idle_warning(),
                 history=tuple(self.rows),
                 devices=self.devices,
-                compiles=must_compile(self.algorithm, self.data, bool(self.devices)),
+                compiles=must_compile(self.needs.kernels, bool(self.devices)),
             )
         )
         try:
-            reason = self._train_steps()
+            reason = self._reason_to_end()
+            while not reason:
+                row = self._train_step(self.step + 1)
+                if row is None:
+                    reason = "stopped"
+                else:
+                    self.step += 1
+                    self.rows = [*self.rows, row]
+                    self._awaits_commit = True
+                    reason = self._reason_to_end()
         finally:
             # Left to Python, which looks for cycles seldom, deltas would stay on the workers.
             self._release_deltas()
             # Also after an error, because the next step may fail before it commits this one.
             self._commit_last()
         last_row = self.rows[-1] if self.rows else {}
-        self._emit(RunFinished(self.run.url, self.step // rounds, reason, last_row))
-        return reason
-
-    def _report_failure(self, error: BaseException) -> None:
-        reason = "failed" if isinstance(error, Exception) else "stopped"
-        event = RunFailed(self.run.url, self.step // self.algorithm.rounds, reason)
-        for callback in self.training.callbacks:
-            # The callback may be what failed. Its second error must not hide the first one.
-            with contextlib.suppress(Exception):
-                callback(event)
-
-    def _train_steps(self) -> str:
-        """Train until there is a reason to end, and return it. The last step is not committed yet."""
-        while not (reason := self._reason_to_end()):
-            row = self._train_step(self.step + 1)
-            if row is None:
-                return "stopped"
-            self.step += 1
-            self.rows = [*self.rows, row]
-            self._awaits_commit = True
+        self._emit(RunFinished(self.run.url, self.step // self.needs.rounds, reason, last_row))
         return reason
 
     def _commit_last(self) -> bool:
@@ -217,13 +206,13 @@ class _Engine:
         self._awaits_commit = False  # now, because a commit that fails is not repeated
         self._store_shared(self.step)
         self._commit(self.step, self.rows)
-        rounds = self.algorithm.rounds
+        rounds = self.needs.rounds
         if self.step % rounds:
             return False
         epoch = self.step // rounds
         is_stopped = self._emit(EpochFinished(epoch, self.rows[-1]))
         if self.training.callbacks and self.evaluator.is_due(self.step, self.rows):
-            groups = self.algorithm.describe(tasks.StepModel(self.job, self.step), self.data)
+            groups = self.algorithm.scores.describe(tasks.StepModel(self.job, self.step), self.data)
             self._emit(Described(epoch, groups))
         return is_stopped
 
@@ -233,24 +222,26 @@ class _Engine:
 
     def _idle_warning(self) -> str:
         """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
-        n_tasks = self.algorithm.count_parallel(-(-len(self.shards) // self.algorithm.rounds))
+        n_tasks = -(-len(self.shards) // self.needs.rounds) * self.needs.ranges
+        if self.grid is not None:
+            n_tasks = self.grid.n_blocks
         if n_tasks >= self.threads:
             return ""
         work = "1 task" if n_tasks == 1 else f"{n_tasks} tasks"
-        return f"{work} at a time for {self.threads} threads of workers: {self.algorithm.parallelism_hint}"
+        return f"{work} at a time for {self.threads} threads of workers: {self.training.advice.idle}"
 
     def _reason_to_end(self) -> str:
         """Return why training ends with the last step; nothing if it continues."""
-        is_whole_epoch = self.step % self.algorithm.rounds == 0
-        if self.rows and is_whole_epoch and self.algorithm.converged(self.rows):
+        is_whole_epoch = self.step % self.needs.rounds == 0
+        if self.rows and is_whole_epoch and self.algorithm.scores.converged(self.rows):
             return "converged"
-        if self.step >= self.training.epochs * self.algorithm.rounds:
+        if self.step >= self.training.epochs * self.needs.rounds:
             return "epochs"
         return ""
 
     def _commit(self, step: int, rows: list[Metrics]) -> None:
         """Commit a step. Its predecessors are deleted during the next steps."""
-        self.run.commit(step, rows, keep=self.algorithm.rounds + 1)
+        self.run.commit(step, rows, keep=self.needs.rounds + 1)
         # If a deletion takes longer than a step, the next one deletes the files of several steps.
         if self._pruning is None or self._pruning.done():
             self._check_pruning()
@@ -274,7 +265,7 @@ class _Engine:
             check_run(found, training.run.url)
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
-                changes = describe_changes(found, description, self.algorithm.setting_names)
+                changes = describe_changes(found, description, training.advice.names)
                 raise DataError(
                     f"{training.run.url}: holds another run ({found['algorithm']} on {data}), which differs in "
                     f"{changes}: train with the same parameters and data, choose another folder, or delete that run "
@@ -285,27 +276,17 @@ class _Engine:
         self.run = training.run.take_over(is_new=found is None)
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         self.run.write_meta(description, tag)
-        self.job = tasks.TrainingJob(
-            training=self.name,
-            run=RunStore(store.absolute, self.run.owner, self.run.owners),
-            data=reference(self.data),
-            algorithm=self.algorithm,
-            previous=training.previous,
-            seed=training.seed,
+        self.job = tasks.Job(
+            training=training.for_tasks(RunStore(store.absolute, self.run.owner, self.run.owners)),
+            n_chunks=len(self.data.chunks),
+            needs=self.needs,
+            keeps_state=self.plan.keeps_state,
             cache_bytes=self.plan.cache,
             # A store in memory does not make threads wait, so other threads would only cost time.
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
+            name=self.name,
         )
-        self.evaluator = Evaluator(
-            executor=self.executor,
-            job=self.job,
-            data=self.data,
-            held_out=training.held_out,
-            every=training.evaluate_every,
-            epochs=training.epochs,
-            shards=self.shards,
-            threads=self.threads,
-        )
+        self.evaluator = Evaluator(self.executor, training, self.job, self.threads)
         if self.run.step < 0:
             self._begin()
         return self.run.step
@@ -317,8 +298,8 @@ class _Engine:
         in this folder before.
         """
         step = self.training.run.step
-        if step > self.training.epochs * self.algorithm.rounds:
-            trained = -(-step // self.algorithm.rounds)
+        if step > self.training.epochs * self.needs.rounds:
+            trained = -(-step // self.needs.rounds)
             raise DataError(
                 f"{self.training.run.url}: has {trained} epochs already, and max_iter is {self.training.epochs}: raise "
                 f"max_iter to {trained}, choose another folder, or delete that run (on the command line, use "
@@ -327,7 +308,9 @@ class _Engine:
 
     def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
-        ranges = [(self.job, blocks.start, blocks.stop) for blocks in self.algorithm.begin_ranges()]
+        n_blocks = self.algorithm.n_blocks
+        firsts = range(0, n_blocks, self.needs.begins)
+        ranges = [(self.job, first, min(first + self.needs.begins, n_blocks)) for first in firsts]
         for _ in self.executor.run(tasks.begin_blocks, ranges, name="begin"):
             pass
         self._commit(0, [])
@@ -341,23 +324,21 @@ class _Engine:
         only its blocks, which are written, and its shared arrays, which are written or travel with the tasks.
         """
         started = time.perf_counter()
-        rounds = self.algorithm.rounds
-        # Each round sweeps every rounds-th shard, so all shards are swept once per epoch.
-        shards = range((step - 1) % rounds, len(self.shards), rounds)
+        shards = SweepPhase(self.job, step).shards
         sums: Arrays = {}
         totals: Arrays = {}
         measured: Metrics = {}
         seconds_merge = 0.0
         seconds_waited = 0.0
-        for range_index in range(self.algorithm.n_ranges):
-            sweep = self._range_sweep(step, shards, range_index)
+        for range_index in range(self.needs.ranges):
+            sweep = self._range_sweep(step, range_index)
             with sweep.running():
                 # Not earlier: Dask sends messages in groups, with a pause after each. The first should have the tasks.
                 self._release_deltas()
                 if range_index == 0:
                     if self._commit_last():
                         return None
-                    self._emit(EpochStarted(self._epoch_of(step), tuple(shards)))
+                    self._emit(EpochStarted(self.job.epoch(step), tuple(shards)))
                 sweep.finish()
             # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
             # every run.
@@ -377,7 +358,7 @@ class _Engine:
             seconds_merge += sweep.seconds_update + time.perf_counter() - merging - training
             self._last_sweep = sweep
             del sweep
-        metrics = self._reduce_shared(step, totals, sums)
+        metrics = self._reduce(step, totals, sums)
         # The requests of this process: those of this step, and those of the commit of the last one.
         add_numbers(measured, REQUESTS.take())
         elapsed = time.perf_counter() - started - seconds_waited
@@ -385,7 +366,7 @@ class _Engine:
         before = self.rows[-1]["training_seconds"] if self.rows else 0.0
         row = {
             "step": step,
-            "epoch": self._epoch_of(step),
+            "epoch": self.job.epoch(step),
             "tokens": tokens,
             "seconds": elapsed,
             "tokens_per_second": tokens / elapsed,
@@ -404,24 +385,27 @@ class _Engine:
         self._store_shared(step)
         return self.evaluator.scores(step)
 
-    def _range_sweep(self, step: int, shards: range, range_index: int) -> RangeSweep:
+    def _range_sweep(self, step: int, range_index: int) -> RangeSweep:
         """Return the sweep of the shards for one range of blocks. It emits one event per shard."""
-        n_ranges = self.algorithm.n_ranges
+        n_ranges = self.needs.ranges
         shared = self.shared
         if shared is not None and nbytes(shared) > SHARED_BYTES:
             shared = None
-        phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks), shared)
-        tokens = [self.shard_tokens[shard] for shard in shards]
+        phase = SweepPhase(self.job, step, range_index, shared)
+        tokens = [self.shard_tokens[shard] for shard in phase.shards]
         # For the display of progress, the time of a step is divided between sweeps and cells.
-        swept_share = self.algorithm.sweep_share
-        cell_tokens = (1 - swept_share) * sum(tokens) / max(1, self.algorithm.n_cells)
+        swept_share = 1.0
+        cell_tokens = 0.0
+        if self.grid is not None:
+            swept_share = SWEEP_SHARE
+            cell_tokens = (1 - swept_share) * sum(tokens) / (self.grid.passes * self.grid.n_blocks**2)
 
         def emit(position: int, report: tasks.ShardProgress) -> None:
             # The shares of the ranges add up to the tokens of the shard.
             share = tokens[position] * (range_index + 1) // n_ranges - tokens[position] * range_index // n_ranges
             event = ShardSwept(
-                self._epoch_of(step),
-                shards[position],
+                self.job.epoch(step),
+                phase.shards[position],
                 share * swept_share,
                 report["worker"],
                 report["seconds"],
@@ -430,21 +414,17 @@ class _Engine:
             self._emit(event)
 
         def emit_cells(worker: str, cells: int, seconds: float) -> None:
-            self._emit(CellsTrained(self._epoch_of(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
+            self._emit(CellsTrained(self.job.epoch(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
 
         return RangeSweep(self.executor, phase, tokens, emit, emit_cells)
 
-    def _epoch_of(self, step: int) -> int:
-        return -(-step // self.algorithm.rounds)
-
-    def _reduce_shared(self, step: int, totals: Arrays, sums: Arrays) -> Metrics:
+    def _reduce(self, step: int, totals: Arrays, sums: Arrays) -> Metrics:
         if self.shared is None:
             self.shared = self.run.shared(step - 1)
         # They may overflow although the model does not, and the metrics would then be wrong.
-        check_finite(self.algorithm, step, "the totals of the model", totals)
-        shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
-        self.shared = self.algorithm.update_schedule(shared, self.rows)
-        check_finite(self.algorithm, step, "the shared part of the model", self.shared)
+        check_finite(self.job.epoch(step), "the totals of the model", totals)
+        self.shared, metrics = self.algorithm.reduce(self.shared, totals, sums, self.rows)
+        check_finite(self.job.epoch(step), "the shared part of the model", self.shared)
         # Else they are written when the step is committed, while workers sweep.
         if nbytes(self.shared) > SHARED_BYTES:
             self._store_shared(step)

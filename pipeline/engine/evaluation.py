@@ -1,13 +1,13 @@
 """Evaluation of the model after some epochs, on the training data and on held-out data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from ...io.stores.store import Arrays
 from .algorithm import Metrics, add
-from .data import TrainingData, reference
+from .data import TrainingData, count_shards, reference, shard_chunks
 from .executors import Executor
+from .training import Training
 from .worker import tasks
 
 #: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
@@ -22,56 +22,46 @@ class Evaluator:
     ----------
     executor : Executor
         Where the tasks run.
-    job : tasks.TrainingJob
-        The run, and what its tasks need.
-    data : TrainingData
-        What is trained.
-    held_out : TrainingData or None
-        What is held out. Without it, a model is scored on what is trained only.
-    every : int
-        Epochs between two evaluations; 0 for none. The first epoch is evaluated, too, and the last one, unless a
-        callback ends training.
-    epochs : int
-        Number of epochs to train.
-    shards : sequence of sequences of int
-        The chunks of each shard.
+    training : Training
+        What is trained. Without held-out data, a model is scored on what is trained only. The first epoch is evaluated,
+        too, and the last one, unless a callback ends training.
+    job : tasks.Job
+        What its tasks need.
     threads : int
         Number of threads of all workers.
     """
 
     executor: Executor
-    job: tasks.TrainingJob
-    data: TrainingData
-    held_out: TrainingData | None
-    every: int
-    epochs: int
-    shards: Sequence[Sequence[int]]
+    training: Training
+    job: tasks.Job
     threads: int
 
     def is_due(self, step: int, rows: list[Metrics]) -> bool:
         """Return whether the model is evaluated after a step. ``rows`` has the metrics of all steps until then."""
-        rounds = self.job.algorithm.rounds
-        if not self.every or step % rounds:
+        training = self.training
+        if not training.evaluate_every or step % self.job.needs.rounds:
             return False
-        epoch = step // rounds
-        is_planned = epoch in (1, self.epochs) or epoch % self.every == 0
+        epoch = self.job.epoch(step)
+        is_planned = epoch in (1, training.epochs) or epoch % training.evaluate_every == 0
         # Training ends with the epoch that converges, so it is the last one.
-        return is_planned or self.job.algorithm.converged(rows)
+        return is_planned or training.algorithm.scores.converged(rows)
 
     def scores(self, step: int) -> Metrics:
         """Return the scores of the model after a step, whose shared arrays are stored."""
-        metrics = self._score(self.data, step, self._state_steps(step), held_out=False)
-        if self.held_out is not None and self.held_out.n_tokens:
-            metrics |= self._score(self.held_out, step, [0] * len(self.held_out.chunks), held_out=True)
+        metrics = self._score(self.training.data, step, self._state_steps(step), held_out=False)
+        held_out = self.training.held_out
+        if held_out is not None and held_out.n_tokens:
+            metrics |= self._score(held_out, step, [0] * len(held_out.chunks), held_out=True)
         return metrics
 
     def _state_steps(self, step: int) -> list[int]:
         """Return the step at which each chunk was swept last."""
-        rounds = self.job.algorithm.rounds
+        needs = self.job.needs
+        n_chunks = self.job.n_chunks
         steps = []
-        for number, chunks in enumerate(self.shards):
-            last = step - (step - 1 - number) % rounds
-            steps += [last] * len(chunks)
+        for shard in range(count_shards(n_chunks, needs.shards)):
+            last = step - (step - 1 - shard) % needs.rounds
+            steps += [last] * len(shard_chunks(n_chunks, needs.shards, shard))
         return steps
 
     def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
@@ -82,10 +72,10 @@ class Evaluator:
         for first in range(0, n_chunks, size):
             chunks = range(first, min(first + size, n_chunks))
             arguments.append((self.job, place, chunks, step, state_steps[chunks.start : chunks.stop]))
-        scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.job.training}-{step}")
+        scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.job.name}-{step}")
         sums: Arrays = {}
         for chunk_sums in chain.from_iterable(scored):
             sums = add(sums, chunk_sums)
         if not sums:
             return {}
-        return self.job.algorithm.metrics_from_sums(sums, held_out)
+        return self.job.algorithm.scores.metrics(sums, held_out)

@@ -95,7 +95,7 @@ class Executor(ABC):
     def end_run(self, training: str) -> None:
         """Release what was kept from step to step. It is called when training ends, also after an error.
 
-        ``training`` is the name of this call of ``train``, see `TrainingJob`.
+        ``training`` is the name of this call of ``train``, see `Job`.
         """
         CACHE.forget(training)
 
@@ -200,7 +200,7 @@ class Synchronous(Executor):
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train all cells of the grid in this process."""
         sources = [contribution.source for contribution in contributions]
-        (capacity,) = self.capacities(devices=phase.job.algorithm.device != "cpu")
+        (capacity,) = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = [capacity.address] * phase.job.algorithm.n_blocks
         plan = plan_grid(phase, "", addresses, capacity.memory, capacity.device)
         return train_here(plan, sources, fetch_from(contributions), partial(on_cells, capacity.name))
@@ -367,13 +367,13 @@ class OnDask(Executor):
         from .cluster.columns import trained_topic
         from .cluster.grid import ClusterGrid
 
-        capacities = self.capacities(devices=phase.job.algorithm.device != "cpu")
+        capacities = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = balanced_places([1] * phase.job.algorithm.n_blocks, capacities)
         memory = min(capacity.memory for capacity in capacities)
         device = min((capacity.device for capacity in capacities if capacity.device), default=0)
         plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory, device)
         grid = ClusterGrid(self.client, plan, contributions, on_cells, self._fail)
-        self._subscribe(trained_topic(phase.job.training), grid.receiver)
+        self._subscribe(trained_topic(phase.job.name), grid.receiver)
         with self._watch.unless_stalled(lambda: grid.keys):
             return grid.run()
 

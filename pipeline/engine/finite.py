@@ -4,17 +4,19 @@ import numpy as np
 
 from ...io.errors import DataError
 from ...io.stores.store import Arrays
-from .algorithm import AnyAlgorithm
 
 
-def check_finite(algorithm: AnyAlgorithm, step: int, part: str, arrays: Arrays) -> None:
-    """Raise DataError if an array of a step contains NaN or infinity. ``part`` says which part of the model it is."""
+class Diverged(DataError):
+    """A model has numbers that are not finite. The engine completes the message with advice."""
+
+
+def check_finite(epoch: int, part: str, arrays: Arrays) -> None:
+    """Raise Diverged if an array contains NaN or infinity. ``part`` says which part of the model it is."""
     for name, array in arrays.items():
         if not _is_finite(np.asarray(array)):
-            epoch = -(-step // algorithm.rounds)
-            raise DataError(
+            raise Diverged(
                 f"training diverged: in epoch {epoch}, the array {name!r} of {part} contains numbers that are not "
-                f"finite, so this epoch is not saved; {algorithm.divergence_hint}"
+                f"finite, so this epoch is not saved"
             )
 
 

@@ -14,14 +14,14 @@ descent" (KDD 2011), section 4, for the strata.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeGuard
 
 from ...io.stores.store import Arrays
 from ...kernels import random
-from .algorithm import Algorithm, ChunkT, DataT, MemoryEstimate
+from .algorithm import Algorithm, AnyAlgorithm, ChunkT, DataT, MemoryEstimate
 
 #: Part of the key of the shifts. Chunks count from 0, so no chunk has this number.
 SHIFT = -5
@@ -44,20 +44,12 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     The engine merges these deltas, calls `prepare` for each row, and then `train_cell` for each cell, in ``passes``
     passes over the grid. At the end of the step, `apply` receives each block's trained arrays as its delta.
 
-    The number of blocks must be a power of two, and ``n_ranges`` must be 1.
+    The number of blocks must be a power of two, and `Needs.ranges` must be 1.
 
     Parameters
     ----------
     bounds : tuple of int
         First row of each block, followed by the number of rows.
-    n_ranges : int, default=1
-        Must be 1.
-    max_shards : int or None, default=None
-        As for `Algorithm`.
-    rounds : int, default=1
-        As for `Algorithm`.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        As for `Algorithm`.
     passes : int, default=1
         Number of times that a step trains each cell. `Cell.grid_pass` counts them.
     threads : int, default=1
@@ -67,6 +59,8 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ----------
     row_arrays, column_arrays : tuple of str
         Names of the arrays that a block's cells change, as a row of the grid and as a column.
+    held_share : float
+        Share of a worker's memory for blocks that wait for their next cell. Those that do not fit wait on its disk.
 
     Notes
     -----
@@ -82,8 +76,7 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     - ``cell``: the place of the cell in the grid and in the order of the step.
     - ``step``: number of the step.
     - ``block``: the arrays of a block, by name.
-    - ``n_shards``: number of shards of a step.
-    - ``threads``: number of tasks that Dask runs at a time on a worker.
+    - ``first``: a function that returns the first arrays of the block.
 
     Examples
     --------
@@ -96,7 +89,6 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Sums(GridAlgorithm):
     ...     name = "sums"
-    ...     keeps_state = False
     ...     row_arrays = ("x",)
     ...     column_arrays = ("y",)
     ...
@@ -106,60 +98,35 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ...     def cell_memory(self, data):
     ...         return MemoryEstimate(model=16 * self.n_rows)
     ...
-    ...     def begin(self, data, block, previous):
-    ...         return {"x": np.zeros(1), "y": np.ones(1)}
+    ...     def begin(self, data, blocks, previous):
+    ...         return ({"x": np.zeros(1), "y": np.ones(1)} for block in blocks)
     ...
-    ...     def sweep(self, model, chunk, state, deltas, address):
-    ...         return SweepResult(None, [{} for block in range(self.n_blocks)], {})
+    ...     def sweep(self, model, chunk, state, shard, address):
+    ...         return SweepResult(None, [{} for block in shard.blocks], {})
     ...
     ...     def train_cell(self, rows, columns, prepared, shared, cell, step):
     ...         rows["x"] += columns["y"]
-    >>> Sums(bounds=(0, 500, 1000)).n_cells
-    4
+    >>> Sums(bounds=(0, 500, 1000)).n_blocks
+    2
     """
 
     row_arrays: ClassVar[tuple[str, ...]]
     column_arrays: ClassVar[tuple[str, ...]]
-    sweep_share: ClassVar[float] = 0.1
-    # Blocks wait in this share of a worker's memory for their next cell. Those that do not fit are written to disk.
     held_share: ClassVar[float] = 0.25
 
     passes: int = 1
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check the numbers of blocks and ranges."""
+        """Check the number of blocks."""
         n = self.n_blocks
         if n & (n - 1):
             below = 1 << (n.bit_length() - 1)
             raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
-        if self.n_ranges != 1:
-            raise ValueError(f"n_ranges is {self.n_ranges}: a grid is swept in one range, so leave it out")
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells that a step trains: one per pair of blocks and pass."""
-        return self.passes * self.n_blocks**2
-
-    def worker_threads(self, threads: int) -> int:
-        """Return how many cells a worker trains at the same time."""
-        return max(threads, self.threads)
-
-    def count_parallel(self, n_shards: int) -> int:
-        """Return how many cells can be trained at the same time: one per block."""
-        return self.n_blocks
 
     @abstractmethod
     def cell_memory(self, data: DataT) -> MemoryEstimate:
         """Return the bytes of one cell: what `prepare` takes and returns, a row block and a column block."""
-
-    def largest_task(self, data: DataT) -> MemoryEstimate:
-        """Return the memory of the largest sweep or cell."""
-        return max(super().largest_task(data), self.cell_memory(data), key=lambda estimate: estimate.total)
-
-    def held_memory(self, data: DataT) -> int:
-        """Return the bytes of all rows and columns, and of what their cells need."""
-        return self.n_blocks * self.cell_memory(data).total
 
     def prepare(self, row: int, delta: Arrays) -> Arrays:
         """Return what `train_cell` needs for the cells of a row, given the row's merged delta; by default the delta."""
@@ -171,13 +138,18 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ) -> None:
         """Train ``rows`` and ``columns`` in place. Threads call it for other cells at the same time."""
 
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Return a block's next arrays, which are those that its cells have trained, and no totals."""
         return delta, {}
 
 
 #: A grid algorithm for any type of data and chunks, as the engine sees it.
 AnyGridAlgorithm = GridAlgorithm[Any, Any]
+
+
+def has_grid(algorithm: AnyAlgorithm) -> TypeGuard[AnyGridAlgorithm]:
+    """Return whether a step of the algorithm trains the cells of a grid after its sweeps."""
+    return isinstance(algorithm, GridAlgorithm)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,21 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...io.errors import DataError
+from ...kernels.cuda.busy import BUSY_TOKENS
 from ...kernels.cuda.host_memory import pinned_bytes
 from ...kernels.jit import cache_folder
 from ..formatting import format_bytes
-from .algorithm import AnyAlgorithm, MemoryEstimate
+from .algorithm import AnyAlgorithm, MemoryEstimate, Needs
 from .capacity import Capacity
 from .data import TrainingData
 from .device import sends_device_memory
 from .executors import Executor
+from .grid import has_grid
 from .memory import PLANNED_SHARE, PROCESS_BYTES, limit_for, usable_bytes
+from .training import Advice
 from .worker.overlap import MAX_AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
@@ -40,6 +43,7 @@ class MemoryPlan:
     limit: int
     held: int = 0  # what was swept in a step, and arrays that wait for later tasks
     pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
+    keeps_state: bool = True  # whether each chunk has a state
 
     @property
     def total(self) -> int:
@@ -63,24 +67,34 @@ class MemoryPlan:
         }
 
 
-def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> MemoryPlan:
+def make_plan(
+    algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1, advice: Advice | None = None
+) -> MemoryPlan:
     """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
+    advice = advice or Advice()
+    needs = algorithm.needs(data, n_workers)
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
-    available = usable_bytes(capacity.memory, algorithm.held_share)
-    largest = algorithm.largest_task(data)
-    if algorithm.device != "cpu":
-        _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
+    largest = max(estimates, key=lambda estimate: estimate.total)
+    # Blocks of a grid wait on a worker for their next cell.
+    held_share = 0.0
+    waiting = 0
+    if has_grid(algorithm):
+        cell = algorithm.cell_memory(data)
+        largest = max(largest, cell, key=lambda estimate: estimate.total)
+        held_share = algorithm.held_share
+        waiting = algorithm.n_blocks * cell.total
+    available = usable_bytes(capacity.memory, held_share)
+    if needs.device != "cpu":
+        _check_device(needs, max(estimate.device for estimate in estimates), capacity, advice)
     pinned = 0
     if not capacity.device:
         largest = replace(largest, device=0)
-    elif algorithm.device != "cpu":
+    elif needs.device != "cpu":
         results = largest.state + largest.model + largest.delta
         pinned = pinned_bytes(capacity.threads, capacity.threads * results)
-    # Each worker keeps what it has swept until the end of the step.
-    swept = algorithm.swept_memory(data, n_workers)
-    left = available - pinned - swept - largest.total * capacity.threads
+    left = available - pinned - needs.kept - largest.total * capacity.threads
     if left < 0:
-        raise DataError(_too_large(algorithm, largest, capacity, available, pinned, swept))
+        raise DataError(_too_large(largest, capacity, available, pinned, needs.kept, held_share, advice))
     # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
     # left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
@@ -88,12 +102,22 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)
-    held = swept + min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
-    return MemoryPlan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held, pinned)
+    held = needs.kept + min(int(capacity.memory * held_share), waiting)
+    return MemoryPlan(
+        process=PROCESS_BYTES,
+        threads=capacity.threads,
+        task=largest,
+        buffers=int(buffers),
+        cache=int(cache),
+        limit=capacity.memory,
+        held=held,
+        pinned=pinned,
+        keeps_state=any(estimate.state for estimate in estimates),
+    )
 
 
-def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:
-    if algorithm.device == "cuda" and not capacity.device:
+def _check_device(needs: Needs, needed: int, capacity: Capacity, advice: Advice) -> None:
+    if needs.device == "cuda" and not capacity.device:
         raise ValueError(
             f"device is 'cuda', but {capacity.title} has no CUDA device that works: use a machine that has one "
             f"(pip install 'corpusmill[cuda12]', and `numba -s` to see what is missing), or device 'auto' or 'cpu'"
@@ -104,14 +128,14 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
         raise DataError(
             f"a task needs {format_bytes(needed)} of device memory, but {capacity.title} has "
             f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
-            f"use fewer threads per worker, {algorithm.size_hint}, ingest with a smaller chunk_tokens, or choose "
+            f"use fewer threads per worker, {advice.size}, ingest with a smaller chunk_tokens, or choose "
             f"device 'cpu'"
         )
 
 
-def must_compile(algorithm: AnyAlgorithm, data: TrainingData, on_device: bool) -> bool:
+def must_compile(modules: Iterable[str], on_device: bool) -> bool:
     """Return whether sweeps compile their kernels first, because the cache of this machine does not have them."""
-    for module in algorithm.kernel_modules(data):
+    for module in modules:
         path = module.split(".")
         folder = cache_folder("cuda" if on_device else path[0])
         # Numba names the files of a kernel by its module and its function. One file shows that sweeps ran before on
@@ -121,7 +145,7 @@ def must_compile(algorithm: AnyAlgorithm, data: TrainingData, on_device: bool) -
     return False
 
 
-def describe_devices(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> str:
+def describe_devices(needs: Needs, data: TrainingData, workers: Sequence[Capacity], has_cells: bool = False) -> str:
     """Return how many devices train, and how their deltas are merged; nothing if no worker has a device to use.
 
     It also says where device memory comes from, and whether the chunks are too small.
@@ -131,12 +155,12 @@ def describe_devices(algorithm: AnyAlgorithm, data: TrainingData, workers: Seque
     fetch from each other what they need by the cluster's protocol. UCX sends what is on a device to the other device.
     """
     devices = [worker for worker in workers if worker.device]
-    if algorithm.device == "cpu" or not devices:
+    if needs.device == "cpu" or not devices:
         return ""
     parts = [
-        _describe_merging(algorithm, devices),
+        _describe_merging(has_cells, devices),
         _describe_memory(devices),
-        _describe_chunks(algorithm, data, len(devices)),
+        _describe_chunks(needs, data, len(devices)),
     ]
     return "; ".join(part for part in parts if part)
 
@@ -149,13 +173,14 @@ def _describe_memory(devices: Sequence[Capacity]) -> str:
     return f"arrays take device memory from {managers}"
 
 
-def _describe_chunks(algorithm: AnyAlgorithm, data: TrainingData, n_devices: int) -> str:
+def _describe_chunks(needs: Needs, data: TrainingData, n_devices: int) -> str:
     """Return advice if the chunks are so small that launches take longer than kernels, and larger ones are possible."""
     tokens = sum(chunk.tokens for chunk in data.chunks)
-    if tokens < algorithm.device_chunk_tokens:
+    best = max((BUSY_TOKENS.get(module, 0) for module in needs.kernels), default=0)
+    if tokens < best:
         return ""  # the whole data is small, and trains in moments
     mean = tokens // len(data.chunks)
-    enough = min(algorithm.device_chunk_tokens, -(-tokens // n_devices))
+    enough = min(best, -(-tokens // n_devices))
     # Twice as large chunks at least, or it is not worth another ingest.
     if enough < 2 * mean:
         return ""
@@ -165,34 +190,39 @@ def _describe_chunks(algorithm: AnyAlgorithm, data: TrainingData, n_devices: int
     )
 
 
-def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> str:
-    if len(devices) == 1 and algorithm.merges_on_device:
-        return "1 device, where its deltas are merged"
-    if len(devices) == 1:
+def _describe_merging(has_cells: bool, devices: Sequence[Capacity]) -> str:
+    if len(devices) == 1 and has_cells:
         return "1 device; its deltas are merged in the memory of the host"
+    if len(devices) == 1:
+        return "1 device, where its deltas are merged"
     protocols = " and ".join(sorted({worker.address.partition("://")[0] for worker in devices}))
     what = "their deltas"
-    if algorithm.n_cells:
+    if has_cells:
         what = "the blocks that they exchange"
     way = "through the memory of the host"
-    stays_on_device = algorithm.merges_on_device or algorithm.n_cells > 0
-    if stays_on_device and all(sends_device_memory(worker.address) for worker in devices):
+    if all(sends_device_memory(worker.address) for worker in devices):
         way = "from device to device"
     return f"{len(devices)} devices, one per worker; {what} move {way} ({protocols})"
 
 
 def _too_large(
-    algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int, pinned: int, swept: int
+    need: MemoryEstimate,
+    capacity: Capacity,
+    available: int,
+    pinned: int,
+    swept: int,
+    held_share: float,
+    advice: Advice,
 ) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    enough = limit_for(need.total * capacity.threads + pinned + swept, algorithm.held_share)
+    enough = limit_for(need.total * capacity.threads + pinned + swept, held_share)
     tasks = "its task"
     fewer_threads = ""
     if capacity.threads > 1:
         tasks = f"each of its {capacity.threads} threads"
         fewer_threads = "use fewer threads per worker, "
     less = [
-        f"{1 - PLANNED_SHARE + algorithm.held_share:.0%} as a reserve",
+        f"{1 - PLANNED_SHARE + held_share:.0%} as a reserve",
         f"{format_bytes(PROCESS_BYTES)} for Python with its libraries",
     ]
     if pinned:
@@ -206,7 +236,7 @@ def _too_large(
         f"a task needs {format_bytes(need.total)} ({parts}), but {capacity.title} has {format_bytes(each)} "
         f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {', '.join(less[:-1])} and {less[-1]}): "
         f"raise memory_limit to {enough} or more, "
-        f"{more_workers}{fewer_threads}{algorithm.size_hint}, or ingest with a smaller chunk_tokens"
+        f"{more_workers}{fewer_threads}{advice.size}, or ingest with a smaller chunk_tokens"
     )
 
 

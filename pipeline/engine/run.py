@@ -18,7 +18,7 @@ import json
 import platform
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
 
@@ -28,13 +28,16 @@ from ...io.stores.conditional import write_if_unchanged
 from ...io.stores.in_memory import open_store
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, JsonObject, Store, check_format, encode_json, to_json
-from .algorithm import EXECUTION_PARAMETERS, AnyAlgorithm, Metrics, PreviousModel
+from .algorithm import EXECUTION_PARAMETERS, Algorithm, AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
 from .packing import narrow, unpack, widen
 
 FORMAT = 3
 #: The oldest format that this version reads. Its states are not narrow.
 OLDEST_FORMAT = 2
+#: Fields that all algorithms had before, with their values. They are part of the fingerprints of stored runs. An
+#: algorithm that still has such a field replaces the value.
+FORMER_FIELDS = {"n_ranges": 1, "max_shards": None, "rounds": 1}
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
 
@@ -300,7 +303,7 @@ def describe(
     config: JsonObject,
 ) -> JsonObject:
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
-    parameters = asdict(algorithm)
+    parameters = parameters_of(algorithm)
     for name in EXECUTION_PARAMETERS:
         parameters.pop(name, None)
     decisive: JsonObject = {
@@ -322,6 +325,19 @@ def describe(
     }
 
 
+def parameters_of(algorithm: AnyAlgorithm) -> JsonObject:
+    """Return the fields of an algorithm, and those of algorithms among them, as run.json has them."""
+    return FORMER_FIELDS | {field.name: _stored(getattr(algorithm, field.name)) for field in fields(algorithm)}
+
+
+def _stored(value: object) -> object:
+    if isinstance(value, Algorithm):
+        return parameters_of(value)
+    if isinstance(value, tuple | list):
+        return [_stored(item) for item in value]
+    return value
+
+
 def config_section(meta: JsonObject, name: str) -> JsonObject:
     """Return a section of the configuration in run.json; empty if the user's own configuration has no such section."""
     section = meta["config"].get(name)
@@ -339,7 +355,7 @@ def model_kind(meta: JsonObject) -> str:
 def describe_changes(found: JsonObject, wanted: JsonObject, setting_names: Mapping[str, str]) -> str:
     """Describe in what two contents of run.json with different fingerprints differ, by the names that users set.
 
-    ``setting_names`` are those of the algorithm.
+    ``setting_names``: see `Advice.names`.
     """
     if found["algorithm"] != wanted["algorithm"]:
         return f"the model ({found['algorithm']} there, {wanted['algorithm']} here)"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from .cluster.watch import TaskLost
 from .executors import Executor, FinishSweep, OnCells
+from .grid import has_grid
 from .worker.contributions import Contribution, ContributionLost, SweepOutcome, SweepPhase
 from .worker.tasks import AppliedBlock, ShardProgress, ShardReport
 
@@ -119,7 +120,7 @@ class RangeSweep:
         """Update all blocks, and return the results in the order of the blocks."""
         while True:
             try:
-                if self._phase.job.algorithm.n_cells:
+                if has_grid(self._phase.job.algorithm):
                     return self._train_grid()
                 return self._update_blocks()
             except ContributionLost as lost:

@@ -21,7 +21,14 @@ MODEL_KINDS = tuple(_PLACES)
 
 
 def estimator_class(kind: str) -> type[TextEstimator]:
-    """Return the estimator of a kind; raise KeyError for an unknown kind."""
+    """Return the estimator of a kind; raise KeyError for an unknown kind.
+
+    A kind such as "my_module:MyModel" names an estimator or an algorithm of a user's own module.
+    """
+    if ":" in kind:
+        from .own import own_estimator
+
+        return own_estimator(kind)
     module, name = _PLACES[kind]
     estimator: type[TextEstimator] = getattr(import_module(f".{module}.estimator", __package__), name)
     return estimator
@@ -30,7 +37,7 @@ def estimator_class(kind: str) -> type[TextEstimator]:
 def load_model(url: str) -> TextEstimator:
     """Read a saved model of any kind."""
     kind = read_model_meta(url)["model"]
-    if kind not in _PLACES:
+    if not _is_known(kind):
         raise DataError(f"{url}: a model of kind {kind!r}, which this version of corpusmill does not have")
     return estimator_class(kind).load(url)
 
@@ -50,6 +57,10 @@ def estimator_of_run(run: RunStore) -> TextEstimator:
 
 def _class_of_run(meta: JsonObject, url: str) -> type[TextEstimator]:
     kind = config_section(meta, "model").get("kind")
-    if kind not in _PLACES:
+    if kind is None or not _is_known(kind):
         raise DataError(f"{url}: a run of {meta['algorithm']}, which this version of corpusmill does not have")
     return estimator_class(kind)
+
+
+def _is_known(kind: str) -> bool:
+    return kind in _PLACES or ":" in kind

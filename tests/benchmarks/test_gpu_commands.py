@@ -1,7 +1,7 @@
 """The commands that compare models on a device with the CPU run, here in the simulator on tiny data."""
 
 from click.testing import CliRunner
-from corpusmill.pipeline.models.lda.algorithm import LdaAlgorithm
+from corpusmill.kernels.cuda.busy import BUSY_TOKENS
 from helpers.cuda_simulator import on_device
 
 from benchmarks.gpu import prediction
@@ -61,7 +61,7 @@ def test_parts_of_an_epoch_take_as_long_as_their_slowest_resource_and_launches_a
 
 
 def test_chunks_of_the_advised_size_take_a_device_about_as_long_as_their_launches():
-    size = LdaAlgorithm.device_chunk_tokens
+    size = BUSY_TOKENS["lda.esca"]
     parts = list(prediction.lda_epoch(size, size / 300, 100_000, 1024, size))[:3]
     launches = sum(part.launches for part in parts) / prediction.H200.launches
     topics = 2 * size / prediction.H200.bus

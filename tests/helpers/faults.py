@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 import uuid
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,24 +34,8 @@ def inject(fault: str) -> None:
         time.sleep(2.0)
 
 
-class Delegating:
-    """Forwards every public attribute of an algorithm to ``inner``, except fields: methods, properties, constants."""
-
-    inner: Algorithm
-
-    @staticmethod
-    def delegate(name):
-        return property(lambda self: getattr(self.inner, name))
-
-
-#: The public attributes of an algorithm that are not fields.
-FORWARDED = {name for name in dir(Algorithm) if not name.startswith("_")} - {field.name for field in fields(Algorithm)}
-for _name in FORWARDED:
-    setattr(Delegating, _name, Delegating.delegate(_name))
-
-
 @dataclass(frozen=True, kw_only=True)
-class FaultyAlgorithm(Delegating, Algorithm):
+class FaultyAlgorithm(Algorithm):
     """Wraps an algorithm. Its sweeps fail by a table of (step, chunk, attempt from 1, fault)."""
 
     name: ClassVar[str] = "faulty"
@@ -59,26 +43,53 @@ class FaultyAlgorithm(Delegating, Algorithm):
     table: tuple[tuple[int, int, int, str], ...] = ()
     folder: str = ""
 
-    def for_range(self, range_index):
-        return replace(self, inner=self.inner.for_range(range_index))
-
     def attempts(self, step: int, chunk: int) -> int:
         """Count the attempts at one sweep, over all processes."""
         return len(list(Path(self.folder).glob(f"{step}-{chunk}-*")))
 
-    def sweep(self, model, chunk, state, deltas, address):
+    def sweep(self, model, chunk, state, shard, address):
         Path(self.folder, f"{address.step}-{address.chunk}-{uuid.uuid4().hex}").touch()
         attempt = self.attempts(address.step, address.chunk)
         for step, index, which, fault in self.table:
             if (step, index, which) == (address.step, address.chunk, attempt):
                 inject(fault)
-        return self.inner.sweep(model, chunk, state, deltas, address)
+        return self.inner.sweep(model, chunk, state, shard, address)
+
+    # --- what is that of the wrapped algorithm ---
+
+    def begin(self, data, blocks, previous):
+        return self.inner.begin(data, blocks, previous)
+
+    def begin_shared(self, data, previous):
+        return self.inner.begin_shared(data, previous)
+
+    def load_chunk(self, data, index, model):
+        return self.inner.load_chunk(data, index, model)
+
+    def apply(self, block, delta, shared, first):
+        return self.inner.apply(block, delta, shared, first)
+
+    def reduce(self, shared, totals, sums, history):
+        return self.inner.reduce(shared, totals, sums, history)
+
+    @property
+    def merge(self):
+        return self.inner.merge
+
+    def memory(self, data, chunk):
+        return self.inner.memory(data, chunk)
+
+    def needs(self, data, n_workers):
+        return self.inner.needs(data, n_workers)
+
+    @property
+    def scores(self):
+        return self.inner.scores
 
 
 def Faulty(inner, table, folder):
-    """Return a FaultyAlgorithm with the blocks, shards and rounds of ``inner``."""
-    own = {field.name: getattr(inner, field.name) for field in fields(Algorithm)}
-    return FaultyAlgorithm(inner=inner, table=table, folder=folder, **own)
+    """Return a FaultyAlgorithm with the blocks of ``inner``."""
+    return FaultyAlgorithm(inner=inner, table=table, folder=folder, bounds=inner.bounds)
 
 
 def peak_rss() -> int:

@@ -11,7 +11,8 @@ def kernel_modules():
     """Return the modules of kernels that the algorithms of all models name."""
     for kind in MODEL_KINDS:
         estimator_class(kind)
-    return {algorithm.kernel_module for algorithm in _algorithms(Algorithm) if algorithm.kernel_module}
+    modules = {getattr(algorithm, "kernel_module", "") for algorithm in _algorithms(Algorithm)}
+    return modules - {""} | {"word2vec.cells", "random_indexing.accumulate"}
 
 
 def _algorithms(base):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from corpusmill.pipeline.engine.algorithm import MemoryEstimate, SweepResult
+from corpusmill.pipeline.engine.algorithm import MemoryEstimate, Merge, SweepResult
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.grid import Grid, GridAlgorithm
@@ -18,6 +18,13 @@ from corpusmill.pipeline.engine.run import RunStore
 from .toy import equal_blocks
 
 EPOCHS = 2
+
+
+class Joined(Merge):
+    """Joins pairs in the order of the text."""
+
+    def add(self, deltas, may_overwrite=False):
+        return {"pairs": np.concatenate([delta["pairs"] for delta in deltas])}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +36,6 @@ class Neighbours(GridAlgorithm):
     """
 
     name: ClassVar[str] = "neighbours"
-    keeps_state: ClassVar[bool] = False
     row_arrays: ClassVar[tuple[str, ...]] = ("left",)
     column_arrays: ClassVar[tuple[str, ...]] = ("right",)
 
@@ -43,25 +49,25 @@ class Neighbours(GridAlgorithm):
     def cell_memory(self, data):
         return MemoryEstimate(model=64 * self.n_rows // self.n_blocks)
 
-    def begin(self, data, block, previous):
-        words = np.arange(self.bounds[block], self.bounds[block + 1])
-        return {"left": 1 / (1.0 + words), "right": 1 + words / 100, "fixed": words}
+    def begin(self, data, blocks, previous):
+        for block in blocks:
+            words = np.arange(self.bounds[block], self.bounds[block + 1])
+            yield {"left": 1 / (1.0 + words), "right": 1 + words / 100, "fixed": words}
 
     def begin_shared(self, data, previous):
         return {"pairs": np.int64(0)}
 
-    def sweep(self, model, chunk, state, deltas, address):
+    def sweep(self, model, chunk, state, shard, address):
         pairs = neighbours(chunk)
         added = []
         for block in range(self.n_blocks):
             is_own = (pairs[:, 0] >= self.bounds[block]) & (pairs[:, 0] < self.bounds[block + 1])
             added.append({"pairs": pairs[is_own]})
-        if deltas is not None:
-            added = [self.merge(old, new) for old, new in zip(deltas, added, strict=True)]
-        return SweepResult(None, added, {"pairs": np.int64(len(pairs))})
+        return SweepResult(None, shard.plus(added, self.merge), {"pairs": np.int64(len(pairs))})
 
-    def merge(self, left, right):
-        return {"pairs": np.concatenate([left["pairs"], right["pairs"]])}
+    @property
+    def merge(self):
+        return Joined()
 
     def train_cell(self, rows, columns, prepared, shared, cell, step):
         self.kill_if_listed(step, cell)
@@ -80,10 +86,10 @@ class Neighbours(GridAlgorithm):
         if is_first:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def apply(self, block, delta, shared):
+    def apply(self, block, delta, shared, first):
         return block | delta, {"moved": np.int64((block["left"] != delta["left"]).sum())}
 
-    def reduce_shared(self, shared, totals, sums):
+    def reduce(self, shared, totals, sums, history):
         return {"pairs": shared["pairs"] + sums["pairs"]}, {"moved": float(totals["moved"])}
 
 

@@ -1,6 +1,6 @@
 """Small corpora, and a small algorithm that uses every part of the engine."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +9,9 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import Store
 from corpusmill.kernels import random
-from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, SweepResult
+from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, Needs, Scores, SweepResult
+from corpusmill.pipeline.engine.training import Training
+from corpusmill.pipeline.engine.worker.tasks import Job
 
 
 def vocabulary_table(words, frequency):
@@ -71,50 +73,64 @@ class Tally(Algorithm):
 
     name: ClassVar[str] = "tally"
     bounds: tuple[int, ...] = (0, 50)
-    only: int = 0  # the range of blocks that a sweep counts
     scratch: int = 0
+    n_ranges: int = 1
+    rounds: int = 1
 
-    def for_range(self, range_index):
-        return replace(self, only=range_index)
+    def needs(self, data, n_workers):
+        return Needs(ranges=self.n_ranges, rounds=self.rounds)
 
     def memory(self, data, chunk):
         return MemoryEstimate(
             data=chunk.tokens * 16, state=chunk.tokens * 8, delta=self.n_rows * 8, scratch=self.scratch
         )
 
-    def begin(self, data, block, previous):
-        return {"counts": np.zeros(self.bounds[block + 1] - self.bounds[block], np.int64)}
+    def begin(self, data, blocks, previous):
+        return ({"counts": np.zeros(self.bounds[block + 1] - self.bounds[block], np.int64)} for block in blocks)
 
     def begin_shared(self, data, previous):
         return {"total": np.zeros((), np.int64)}
 
-    def sweep(self, model, chunk, state, deltas, address):
+    def sweep(self, model, chunk, state, shard, address):
         key = random.key(*address)
         drawn = np.array([int(random.draw(key, i)) % 10 for i in range(chunk.n_tokens)], np.int64)
         last = np.zeros_like(drawn) if state is None else state["last"]
         tokens = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr)).astype(np.int64)
         whole = np.bincount(tokens, drawn + last + int(model.shared["total"]) % 3, self.n_rows).astype(np.int64)
-        parts = [{"counts": whole[self.bounds[j] : self.bounds[j + 1]]} for j in self.blocks_of(self.only)]
-        if deltas is not None:
-            parts = [self.merge(a, b) for a, b in zip(deltas, parts, strict=True)]
-        return SweepResult({"last": drawn}, parts, {} if self.only else {"drawn": drawn.sum()})
+        parts = [{"counts": whole[self.bounds[j] : self.bounds[j + 1]]} for j in shard.blocks]
+        sums = {} if shard.blocks.start else {"drawn": drawn.sum()}
+        return SweepResult({"last": drawn}, shard.plus(parts, self.merge), sums)
 
-    def apply(self, block, delta, shared):
+    def apply(self, block, delta, shared, first):
         counts = block["counts"] + delta["counts"]
         return {"counts": counts}, {"total": counts.sum()}
 
-    def reduce_shared(self, shared, totals, sums):
+    def reduce(self, shared, totals, sums, history):
         return {"total": np.asarray(totals["total"])}, {"drawn": float(sums["drawn"])}
+
+    @property
+    def scores(self):
+        return TallyScores()
+
+
+class TallyScores(Scores):
+    """Counts tokens, and adds up the numbers of the states."""
 
     def score(self, model, chunk, state, address, n_words):
         known = -1 if state is None else int(state["last"].sum())
         return {"tokens": np.int64(chunk.n_tokens), "known": np.int64(known)}
 
-    def metrics_from_sums(self, sums, held_out):
+    def metrics(self, sums, held_out):
         return {
             "held_out_tokens" if held_out else "train_tokens": float(sums["tokens"]),
             f"known_{held_out}": float(sums["known"]),
         }
+
+
+def job_of(algorithm, data, run, name, cache_bytes):
+    """Return the job of tasks of a training, as the engine makes it."""
+    training = Training(algorithm, data, run, epochs=1, seed=7).for_tasks(run)
+    return Job(training, len(data.chunks), cache_bytes=cache_bytes, name=name)
 
 
 def model_of(run, algorithm):

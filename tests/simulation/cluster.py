@@ -224,7 +224,7 @@ class Simulated(Executor):
     ) -> Iterator[FinishSweep]:
         """Sweep with one task per worker."""
         homes = divided(dict(zip(positions, tokens, strict=True)), len(phase.shards), self.capacities())
-        pool = Pool(phase.name, phase.job.training, self._client, phase.shards, homes)
+        pool = Pool(phase.name, phase.job.name, self._client, phase.shards, homes)
         handles = []
         for address in homes:
             handles.append(SimulatedTask(f"sweep {phase.step} {address}", self._sweep, (phase, pool, on_swept)))

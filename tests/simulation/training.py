@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
+from corpusmill.pipeline.engine.algorithm import Merge
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore
@@ -26,11 +27,19 @@ class TreeTally(Tally):
     """Merges along the tree."""
 
 
+class AnyOrder(Merge):
+    """Adds integers in any order."""
+
+    def exact_bytes(self, step: int) -> int:
+        return 0
+
+
 class AnyOrderTally(Tally):
     """Merges in any order, as sums of integers allow."""
 
-    def is_exact(self, step: int) -> bool:
-        return True
+    @property
+    def merge(self) -> Merge:
+        return AnyOrder()
 
 
 ALGORITHMS = (

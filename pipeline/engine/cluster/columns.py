@@ -83,7 +83,7 @@ class ColumnExchange(WorkerPlugin):
         What that does on the CUDA device is added to ``device``.
         """
         to_device = (
-            plan.algorithm.device != "cpu"
+            plan.phase.job.needs.device != "cpu"
             and sends_device_memory(address)
             and has_device_space(plan.cell_device_bytes, DEVICE_SHARE)
         )
@@ -136,11 +136,11 @@ class ColumnExchange(WorkerPlugin):
             raise ContributionLost(address)
         # An earlier attempt of this run may still wait for arrays. Other runs go on.
         for attempt, earlier in list(self._held.items()):
-            if attempt.startswith(f"{plan.phase.job.training}-"):
+            if attempt.startswith(f"{plan.phase.job.name}-"):
                 earlier.fail(AttemptEnded())
         folder = Path(self.worker.local_directory, f"corpusmill-{plan.attempt}")
         held = HeldArrays(plan.budget, folder)
-        topic = trained_topic(plan.phase.job.training)
+        topic = trained_topic(plan.phase.job.name)
         name = str(self.worker.name)
 
         def report(cells: int, seconds: float) -> None:

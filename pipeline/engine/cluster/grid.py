@@ -53,7 +53,7 @@ class ClusterGrid:
     def run(self) -> list[AppliedBlock]:
         """Return the result for each block, in order; raise ContributionLost if a worker is lost."""
         phase = self._plan.phase
-        pool = Pool(self._plan.attempt, phase.job.training, self._client.id, phase.shards)
+        pool = Pool(self._plan.attempt, phase.job.name, self._client.id, phase.shards)
         self._client.run_on_scheduler(open_pool, pool)
         calls = dict.fromkeys(self._places, (train_on_worker, self._plan, self._sources))
         # A task that ran elsewhere would not have the columns that others request. So it may only run on its worker.

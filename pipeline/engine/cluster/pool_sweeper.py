@@ -33,7 +33,7 @@ PAUSED_SECONDS = 1.0
 
 def swept_topic(phase: SweepPhase) -> str:
     """Return the topic under which workers report the shards of a run that they have swept."""
-    return f"corpusmill-swept-{phase.job.training}"
+    return f"corpusmill-swept-{phase.job.name}"
 
 
 class PoolSweeper(WorkerPlugin):

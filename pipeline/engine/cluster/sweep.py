@@ -141,7 +141,7 @@ class ClusterSweep:
 
         Wait up to two minutes for the first worker.
         """
-        pool = Pool(self._pool, self._phase.job.training, self._client.id, self._phase.shards)
+        pool = Pool(self._pool, self._phase.job.name, self._client.id, self._phase.shards)
         leases = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
         if not leases:
             await_worker(self._client)

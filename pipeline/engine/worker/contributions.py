@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as ThreadPool
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,14 +23,16 @@ import numpy as np
 from ....io.stores.store import Arrays
 from ....kernels.cuda.ledger import LEDGER, Traffic
 from ....kernels.cuda.residents import RESIDENTS
-from ..algorithm import add_numbers, nbytes
+from ..algorithm import add_numbers, block_range, nbytes
+from ..data import count_shards, shard_chunks
 from ..device import share_deltas
+from ..grid import has_grid
 from ..packing import unpack
 from .device_counts import DeviceCounts
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
 from .step import BlockUpdater, ShardSweeper
-from .tasks import AppliedBlock, ShardProgress, ShardReport, TrainingJob
+from .tasks import AppliedBlock, Job, ShardProgress, ShardReport
 from .threads import start
 from .transfers import pace_of
 
@@ -43,41 +46,43 @@ FETCH_BYTES = 32 << 20
 class SweepPhase:
     """The sweeps of one step for one range of blocks. A shard's *position* is its index in ``shards``."""
 
-    job: TrainingJob
+    job: Job
     step: int
-    range_index: int
-    shards: range  # numbers of the step's shards
-    shard_size: int  # chunks of a shard; the last shard may have fewer
-    n_chunks: int
+    range_index: int = 0
     #: The shared arrays of the last step, if they travel with the tasks; else the tasks read them from the store.
     shared: Arrays | None = None
 
     @property
     def name(self) -> str:
         """A name that no other phase has."""
-        return f"{self.job.training}-{self.step}-{self.range_index}"
+        return f"{self.job.name}-{self.step}-{self.range_index}"
 
     @property
     def blocks(self) -> range:
         """The blocks of the range."""
-        return self.job.algorithm.blocks_of(self.range_index)
+        return block_range(self.job.algorithm.n_blocks, self.job.needs.ranges, self.range_index)
+
+    @cached_property
+    def shards(self) -> range:
+        """The numbers of the step's shards. Each round sweeps every rounds-th one, so an epoch sweeps all of them."""
+        rounds = self.job.needs.rounds
+        return range((self.step - 1) % rounds, count_shards(self.job.n_chunks, self.job.needs.shards), rounds)
 
     def chunks(self, position: int) -> range:
         """Return the chunks of a shard."""
-        first = self.shards[position] * self.shard_size
-        return range(first, min(first + self.shard_size, self.n_chunks))
+        return shard_chunks(self.job.n_chunks, self.job.needs.shards, self.shards[position])
 
     def partial_sums(self, may_overwrite: bool = False) -> PartialSums:
         """Return an empty sum of deltas. ``may_overwrite``: nobody else needs the deltas that are added."""
-        algorithm = self.job.algorithm
+        merge = self.job.algorithm.merge
 
-        def merge(deltas: Sequence[Arrays]) -> Arrays:
-            total = algorithm.merge_many(deltas, may_overwrite)
+        def add(deltas: Sequence[Arrays]) -> Arrays:
+            total = merge.add(deltas, may_overwrite)
             # Another thread may use the sum.
             share_deltas([total])
             return total
 
-        return PartialSums(len(self.shards), merge, algorithm.is_exact(self.step), algorithm.wait_bytes)
+        return PartialSums(len(self.shards), add, merge.exact_bytes(self.step))
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.
@@ -203,7 +208,7 @@ class SweepOutcome(NamedTuple):
 
 def shard_seconds(phase: SweepPhase) -> float:
     """Return how long a thread of this worker computes for a shard, on average; 0 if it has not swept any yet."""
-    return pace_of(phase.job).kernel * phase.shard_size
+    return pace_of(phase.job).kernel * len(phase.chunks(0))
 
 
 class ShardQueue(ABC):
@@ -266,7 +271,7 @@ def sweep_shards(
             failed.set()
             raise
 
-    with ShardSweeper.opened(phase.job, phase.step, phase.range_index, phase.shared, 1 + n_helpers) as sweeper:
+    with ShardSweeper.opened(phase.job, phase.step, phase.blocks, phase.shared, 1 + n_helpers) as sweeper:
         helping = []
         if helpers is not None:
             pool, _ = helpers
@@ -284,7 +289,7 @@ def sweep_shards(
         if reports:
             merging.enter_context(_measuring(next(iter(reports.values()))))
         pieces = sums.items()
-    return Contribution(key, address, reports, pieces, phase.job.algorithm.pack)
+    return Contribution(key, address, reports, pieces, phase.job.algorithm.merge.pack)
 
 
 @contextlib.contextmanager
@@ -306,7 +311,7 @@ def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
     if len(contribution.reports) < len(phase.shards):
         return
     # Cells are trained by all workers.
-    if phase.job.algorithm.n_cells:
+    if has_grid(phase.job.algorithm):
         return
     started = time.perf_counter()
     contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], fetch_from([contribution]))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -63,7 +64,7 @@ class GridPlan:
     def grid(self) -> Grid:
         """The order of the step's cells."""
         algorithm = self.algorithm
-        return Grid(self.phase.job.seed, self.phase.step, algorithm.n_blocks, algorithm.passes)
+        return Grid(self.phase.job.training.seed, self.phase.step, algorithm.n_blocks, algorithm.passes)
 
     def rows(self, address: str) -> range:
         """Return the rows of a worker."""
@@ -134,7 +135,7 @@ class GridTrainer:
         self._plan = plan
         self._address = address
         self._held = held
-        self._threads = plan.algorithm.worker_threads(threads)
+        self._threads = max(threads, plan.algorithm.threads)
         self._request_column = request_column
         self._on_trained = on_trained
         self._algorithm = plan.algorithm
@@ -290,8 +291,9 @@ class GridTrainer:
         """Write the next arrays of a block."""
         end = self._grid.n_strata
         trained = release_files(self._take("row", block, end) | self._take("column", block, end))
-        arrays, totals = self._algorithm.apply(self._model.block(block), trained, self._model.shared)
-        check_finite(self._algorithm, self._step, f"block {block} of the model", arrays)
+        first = partial(self._job.first_arrays, block)
+        arrays, totals = self._algorithm.apply(self._model.block(block), trained, self._model.shared, first)
+        check_finite(self._job.epoch(self._step), f"block {block} of the model", arrays)
         write_block(self._job, self._step, block, arrays)
         return AppliedBlock(totals, {})
 

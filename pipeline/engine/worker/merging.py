@@ -9,7 +9,7 @@ from ..algorithm import nbytes
 #: Consecutive shards of a step, from the first to the last plus one: a node of the merge tree.
 Node = tuple[int, int]
 #: Adds deltas of one block. It may overwrite nothing that others need.
-Merge = Callable[[Sequence[Arrays]], Arrays]
+Add = Callable[[Sequence[Arrays]], Arrays]
 
 
 class PartialSums:
@@ -19,9 +19,9 @@ class PartialSums:
     whose shape is fixed: the children of a node are its first and its second half. Two sums are merged as soon as both
     children of a node are here.
 
-    If merging is exact, any two sums are merged as soon as they are here. With ``wait_bytes``, sums wait until the
-    others together are as large as the largest one, and all together have at least this number of bytes. Then they are
-    merged all at once. So the largest sum, which grows with each merge, is read only a few times.
+    If adding is exact, ``exact_bytes`` is not None. Then sums wait until the others together are as large as the
+    largest one, and all together have at least this number of bytes. Then they are merged all at once. So the largest
+    sum, which grows with each merge, is read only a few times.
 
     Several threads may add sums at the same time.
     """
@@ -29,14 +29,12 @@ class PartialSums:
     def __init__(
         self,
         n_shards: int,
-        merge: Merge,
-        is_exact: bool = False,
-        wait_bytes: int | None = None,
+        merge: Add,
+        exact_bytes: int | None = None,
     ):
         self._root = (0, n_shards)
         self._merge = merge
-        self._is_exact = is_exact
-        self._wait_bytes = wait_bytes
+        self._exact_bytes = exact_bytes
         self._lock = threading.Lock()
         self._sums: dict[Node, list[Arrays]] = {}
         self._waiting: list[list[Arrays]] = []  # exact sums
@@ -45,7 +43,7 @@ class PartialSums:
         """Add the merged deltas of a node's shards, one per block."""
         # A copy, because `_merge_blocks` changes the list.
         deltas = list(deltas)
-        if self._is_exact:
+        if self._exact_bytes is not None:
             self._add_exact(deltas)
             return
         while True:
@@ -72,10 +70,10 @@ class PartialSums:
 
     def _are_enough(self) -> bool:
         """Return whether the waiting sums are worth a merge."""
-        if len(self._waiting) < 2 or self._wait_bytes is None:
-            return len(self._waiting) > 1
+        if len(self._waiting) < 2:
+            return False
         sizes = [_nbytes(deltas) for deltas in self._waiting]
-        return sum(sizes) >= max(2 * max(sizes), self._wait_bytes)
+        return sum(sizes) >= max(2 * max(sizes), self._exact_bytes or 0)
 
     def _merge_blocks(self, sums: list[list[Arrays]]) -> list[Arrays]:
         """Merge sums block by block. Each has one delta per block, which is released as soon as it is merged."""

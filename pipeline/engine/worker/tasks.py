@@ -6,48 +6,76 @@ results back to the store. A task can therefore run again on another worker when
 
 import contextlib
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from ....io.stores.store import Arrays
 from ....kernels.simd.aligned import join_rows
-from ..algorithm import Address, AnyAlgorithm, PreviousModel, nbytes
+from ..algorithm import Address, AnyAlgorithm, Needs, nbytes
 from ..data import DataRef, TrainingData
 from ..packing import index_rows, unpack, unpacked_bytes
 from ..run import RunStore
+from ..training import Training
 from .cache import CACHE, Key
 from .overlap import WriteBehind
 
 
 @dataclass(frozen=True)
-class TrainingJob:
-    """The arguments that all tasks of a run share."""
+class Job:
+    """A training, and what the engine has planned for its tasks. All tasks of a run share it."""
 
-    #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
-    training: str
-    #: The files of the run, with the number of the process that the tasks work for. Tasks of an earlier owner may still
+    #: What to train. Its run has the number of the process that the tasks work for. Tasks of an earlier owner may still
     #: run; they write other files.
-    run: RunStore
-    data: DataRef
-    algorithm: AnyAlgorithm
-    previous: PreviousModel | None
-    seed: int
-    cache_bytes: int
+    training: Training
+    n_chunks: int
+    needs: Needs = field(default_factory=Needs)
+    keeps_state: bool = True  # whether each chunk has a state that one sweep passes to the next
+    cache_bytes: int = 0
     #: Bytes of a worker for data that is read before sweeps need it, and for results that are not written yet.
     buffer_bytes: int = 0
+    #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def algorithm(self) -> AnyAlgorithm:
+        """What the run trains."""
+        return self.training.algorithm
+
+    @property
+    def data(self) -> DataRef:
+        """The data that is trained."""
+        found: DataRef = self.training.data
+        return found
 
     @property
     def files(self) -> RunStore:
         """The run's files, opened once per worker and run."""
         # A copy, because a store that is opened here must not travel with the job.
-        return CACHE.load((self.training, "run"), lambda: replace(self.run))
+        return CACHE.load((self.name, "run"), lambda: replace(self.training.run))
 
     def open(self, data: DataRef) -> TrainingData:
         """Open a store of data, once per worker and run."""
-        return CACHE.load((self.training, "data", *data), data.open)
+        return CACHE.load((self.name, "data", *data), data.open)
+
+    def epoch(self, step: int) -> int:
+        """Return the epoch that a step belongs to."""
+        return -(-step // self.needs.rounds)
+
+    def address(self, step: int, chunk: int) -> Address:
+        """Return the address of the random draws for a chunk."""
+        return Address(self.training.seed, step, chunk)
+
+    def first_arrays(self, block: int) -> Arrays:
+        """Return the first arrays of a block. A worker keeps them if its cache has space."""
+
+        def begin() -> Arrays:
+            return next(self.algorithm.begin(self.open(self.data), range(block, block + 1), self.training.previous))
+
+        return CACHE.load((self.name, "first", block), begin, size=nbytes, budget=self.cache_bytes)
 
 
 class ShardProgress(TypedDict):
@@ -120,7 +148,7 @@ class ModelPart(NamedTuple):
 SHARED = ModelPart("shared", 0)
 
 
-def read_model(job: TrainingJob, step: int, part: ModelPart) -> Arrays:
+def read_model(job: Job, step: int, part: ModelPart) -> Arrays:
     """Read a part of a step's model from the store, in the form in which it is cached."""
     if part == SHARED:
         return job.files.shared(step)
@@ -130,7 +158,7 @@ def read_model(job: TrainingJob, step: int, part: ModelPart) -> Arrays:
     return index_rows(stored)
 
 
-def _caches_unpacked(job: TrainingJob, stored: Arrays) -> bool:
+def _caches_unpacked(job: Job, stored: Arrays) -> bool:
     """Return whether the cache has space for all blocks if they are not packed. Blocks are of about the same size."""
     return unpacked_bytes(stored) * job.algorithm.n_blocks <= job.cache_bytes
 
@@ -144,7 +172,7 @@ class StepModel:
 
     def __init__(
         self,
-        job: TrainingJob,
+        job: Job,
         step: int,
         watch: Stopwatch | None = None,
         read: Callable[[ModelPart], Arrays] | None = None,
@@ -177,11 +205,11 @@ class StepModel:
 
         def join() -> np.ndarray:
             # An array that only some steps need would otherwise stay until its next use.
-            CACHE.drop_older((self._job.training, "joined"), self._step)
+            CACHE.drop_older((self._job.name, "joined"), self._step)
             blocks = [unpack(self._cached(ModelPart("block", index))) for index in range(n_blocks)]
             return join_rows([block[name] for block in blocks])
 
-        key = (self._job.training, "joined", name)
+        key = (self._job.name, "joined", name)
         with self._watch.reading():
             return CACHE.load(
                 key,
@@ -195,7 +223,7 @@ class StepModel:
     def _cached(self, part: ModelPart) -> Arrays:
         """Return a part from the cache, or read it. Blocks may be packed."""
         return CACHE.load(
-            (self._job.training, *part),
+            (self._job.name, *part),
             lambda: self._read(part),
             version=self._step,
             size=nbytes,
@@ -204,24 +232,24 @@ class StepModel:
         )
 
 
-def write_shared(job: TrainingJob, step: int, arrays: Arrays) -> None:
+def write_shared(job: Job, step: int, arrays: Arrays) -> None:
     """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
     job.files.write_shared(step, arrays)
-    key = (job.training, "shared", 0)
+    key = (job.name, "shared", 0)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
-def chunk_key(job: TrainingJob, data: DataRef, index: int) -> Key:
+def chunk_key(job: Job, data: DataRef, index: int) -> Key:
     """Return the key of a chunk in the cache."""
-    return (job.training, "chunk", *data, index)
+    return (job.name, "chunk", *data, index)
 
 
-def state_key(job: TrainingJob, index: int) -> Key:
+def state_key(job: Job, index: int) -> Key:
     """Return the key of a chunk's state in the cache. The version is the step that wrote the state."""
-    return (job.training, "state", index)
+    return (job.name, "state", index)
 
 
-def keep_chunk(job: TrainingJob, data: DataRef, index: int, chunk: Any) -> None:
+def keep_chunk(job: Job, data: DataRef, index: int, chunk: Any) -> None:
     """Put a chunk into the cache, in the algorithm's form."""
     CACHE.put(chunk_key(job, data, index), chunk, nbytes=_chunk_bytes(chunk), budget=job.cache_bytes)
 
@@ -232,17 +260,17 @@ def _chunk_bytes(chunk: Any) -> int:
     return int(getattr(chunk, "nbytes", 0))
 
 
-def begin_blocks(job: TrainingJob, first: int, stop: int) -> None:
+def begin_blocks(job: Job, first: int, stop: int) -> None:
     """Write the blocks ``first`` to ``stop - 1`` of the model before the first sweep."""
     blocks = range(first, stop)
-    begun = job.algorithm.begin_blocks(job.open(job.data), blocks, job.previous)
+    begun = job.algorithm.begin(job.open(job.data), blocks, job.training.previous)
     for block, arrays in zip(blocks, begun, strict=True):
         write_block(job, 0, block, arrays)
 
 
-def write_block(job: TrainingJob, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
+def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
     """Write a block's arrays after a step, and keep them in the cache for the next one."""
-    stored = job.algorithm.pack(arrays)
+    stored = job.algorithm.merge.pack(arrays)
 
     def write() -> None:
         job.files.write_block(step, block, stored)
@@ -254,11 +282,11 @@ def write_block(job: TrainingJob, step: int, block: int, arrays: Arrays, behind:
     if not _caches_unpacked(job, stored):
         # The same arrays if the algorithm does not pack its blocks.
         arrays = index_rows(stored)
-    key = (job.training, "block", block)
+    key = (job.name, "block", block)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
-def score_chunks(job: TrainingJob, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
+def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
     """Score some chunks; see `_score_chunk`. ``state_steps`` has a number for each chunk."""
     scores = []
     for index, state_step in zip(chunks, state_steps, strict=True):
@@ -266,7 +294,7 @@ def score_chunks(job: TrainingJob, data: DataRef, chunks: range, step: int, stat
     return scores
 
 
-def _score_chunk(job: TrainingJob, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
+def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
     model = StepModel(job, step)
     chunk = CACHE.get(chunk_key(job, data, index))
@@ -274,11 +302,11 @@ def _score_chunk(job: TrainingJob, data: DataRef, index: int, step: int, state_s
         chunk = job.algorithm.load_chunk(job.open(data), index, model)
         keep_chunk(job, data, index, chunk)
     state = None
-    if state_step >= 1 and job.algorithm.keeps_state:
+    if state_step >= 1 and job.keeps_state:
         state = CACHE.get(state_key(job, index), version=state_step)
         if state is None:
             state = job.files.state(state_step, index)
-    return job.algorithm.score(model, chunk, state, Address(job.seed, step, index), job.open(data).n_words)
+    return job.algorithm.scores.score(model, chunk, state, job.address(step, index), job.open(data).n_words)
 
 
 def worker_name() -> str:

@@ -15,13 +15,13 @@ from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
 from .cache import CACHE
 from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
-from .tasks import SHARED, ModelPart, StepModel, Stopwatch, TrainingJob, chunk_key, keep_chunk, read_model, state_key
+from .tasks import SHARED, Job, ModelPart, StepModel, Stopwatch, chunk_key, keep_chunk, read_model, state_key
 
 
 class Transfers:
     """Reads data before the threads of a worker need them, and writes results while the threads continue."""
 
-    def __init__(self, job: TrainingJob, step: int, shared: Arrays | None, n_threads: int = 1):
+    def __init__(self, job: Job, step: int, shared: Arrays | None, n_threads: int = 1):
         self._job = job
         self._step = step
         self._shared = shared
@@ -110,10 +110,9 @@ class Transfers:
 
     def _state_step(self) -> int:
         """Return the step that wrote the states, or 0 if there are none."""
-        algorithm = self._job.algorithm
-        if not algorithm.keeps_state:
+        if not self._job.keeps_state:
             return 0
-        return max(0, self._step - algorithm.rounds)
+        return max(0, self._step - self._job.needs.rounds)
 
     def write_state(self, index: int, state: Arrays) -> None:
         """Write a chunk's next state."""
@@ -140,7 +139,7 @@ class Transfers:
         for part in parts:
             if part == SHARED and self._shared is not None:
                 continue
-            key = (self._job.training, *part)
+            key = (self._job.name, *part)
             if CACHE.get(key, version=self._step - 1) is not None:
                 continue
             read = partial(read_model, self._job, self._step - 1, part)
@@ -161,12 +160,12 @@ class Transfers:
         return arrays
 
 
-def pace_of(job: TrainingJob) -> Pace:
+def pace_of(job: Job) -> Pace:
     """Return the pace of this worker in a run."""
-    return CACHE.load((job.training, "pace"), partial(_first_pace, job))
+    return CACHE.load((job.name, "pace"), partial(_first_pace, job))
 
 
-def _first_pace(job: TrainingJob) -> Pace:
+def _first_pace(job: Job) -> Pace:
     """Return the pace of a worker that has not read anything yet."""
     is_local = job.files.store.is_local and Store(job.data.url).is_local
     return Pace(0.0 if is_local else REMOTE_WAIT_SECONDS)

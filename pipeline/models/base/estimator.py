@@ -11,11 +11,12 @@ from ....io.errors import DataError
 from ....io.stores.store import JsonObject, Store
 from ...engine.algorithm import AnyAlgorithm, DataT
 from ...engine.data import TrainingData
-from ...engine.epoch import Training, train
+from ...engine.epoch import train
 from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore
+from ...engine.training import Advice, Training
 from ...topics import WordGroup
 from .columns import (
     CheckedInput,
@@ -147,6 +148,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
                 config=(options.config or {}) | {"model": {"kind": self._kind} | self._stored_params()},
                 callbacks=options.all_callbacks(executor),
                 previous=previous,
+                advice=self._advice(),
             )
             train(training, executor)
             self._take(training.run, training.run.step, data)
@@ -187,6 +189,10 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         ``previous`` is the saved model that training continues from.
         """
 
+    def _advice(self) -> Advice:
+        """Return what the engine's messages advise, by the names of this estimator's parameters."""
+        return Advice()
+
     @abstractmethod
     def _open_data(self, data: DataLike) -> DataT:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
@@ -201,7 +207,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
 
     def _describe(self, data: DataT) -> list[WordGroup]:
         """Return words that show what the trained model has learned from ``data``."""
-        return self._algorithm(data).describe(self._fitted(), data)
+        return self._algorithm(data).scores.describe(self._fitted(), data)
 
     @abstractmethod
     def _planned_epochs(self) -> int:

@@ -5,9 +5,8 @@ are the topics of tokens. There are K topics, V words, and T tokens in a chunk.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -18,24 +17,25 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.lda import esca as esca_on_cpu
-from ....kernels.lda.counts import count_documents, topic_totals
-from ....kernels.lda.esca import log_likelihood
+from ....kernels.lda.counts import topic_totals
 from ....kernels.lda.model import ModelBlock
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
+from ...engine.algorithm import (
+    Address,
+    Algorithm,
+    MemoryEstimate,
+    Metrics,
+    ModelView,
+    Needs,
+    PreviousModel,
+    Shard,
+    SweepResult,
+)
 from ...engine.device import kernels
-from ...engine.packing import pack_counts
-from ...topics import WordGroup
 from . import priors
 from .continuation import PreviousTopics
-from .inference import TrainedTopics, score_by_completion
-from .late_counts import add_up, counted, uncounted
-from .word_topics import kernel_block, top_words
-
-#: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
-_HELD_OUT = -2
-#: How many topics, and words of each, `LdaAlgorithm.describe` shows.
-_SHOWN_TOPICS = 24
-_SHOWN_WORDS = 8
+from .late_counts import TopicCounts, counted, uncounted
+from .scores import TopicScores
+from .word_topics import kernel_blocks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +51,15 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
       training continues from a model;
     - ``alpha`` (K,) float32 and ``beta`` float64: the priors.
 
-    Some counts belong to no token of the corpus: those of the previous model, and those of seed words. They never
-    change. The engine adds them to the counts of every epoch, see `constant_delta`.
+    Some counts belong to no token of the corpus: those of the previous model, and those of seed words. They are the
+    first model, and `apply` adds them to the counts of every epoch.
     """
 
     name: ClassVar[str] = "lda"
-    # Enough for a thousand threads. Sums of counts are the same for any number of shards.
-    default_max_shards: ClassVar[int] = 4096
-    merges_on_device: ClassVar[bool] = True
-    device_chunk_tokens: ClassVar[int] = 1 << 22
-    size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
-    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"alpha": "doc_topic_prior", "beta": "topic_word_prior", "n_topics": "n_components"}
-    )
+    #: Module of the kernels that draw topics.
+    kernel_module: ClassVar[str] = ""
+    #: Maximum number of shards: enough for a thousand threads. Sums of counts are the same for any number.
+    most_shards: ClassVar[int] = 4096
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
     #: Whether the topics of a chunk may be counted when its delta is merged with others.
@@ -81,6 +77,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     learn_priors: str = "none"
     learn_every: int = 10  # epochs
     bins: int = 0  # of histograms of documents, if priors are learned
+    device: str = "cpu"
 
     @abstractmethod
     def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
@@ -115,7 +112,19 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             waiting = 2 * (2 * chunk.tokens + 12 * chunk.segments) + self.block_bytes
         return max(2 * chunk_counts, 3 * self.block_bytes, waiting)
 
-    def swept_memory(self, data: Corpus, n_workers: int) -> int:
+    def needs(self, data: Corpus, n_workers: int) -> Needs:
+        """Return the kernels, and the bytes of the counts that a worker has swept."""
+        return Needs(
+            kernels=self._kernel_modules(data),
+            device=self.device,
+            kept=self._kept_bytes(data, n_workers),
+            shards=self.most_shards,
+        )
+
+    def _kernel_modules(self, data: Corpus) -> Collection[str]:
+        return {self.kernel_module} if self.kernel_module else ()
+
+    def _kept_bytes(self, data: Corpus, n_workers: int) -> int:
         """Return the bytes of the counts that a worker has swept, in all blocks but the one that is being merged."""
         swept = self._count_bytes(-(-data.n_tokens // n_workers))
         kept = swept * (self.n_blocks - 1) // self.n_blocks
@@ -132,15 +141,30 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Upper bound of the bytes of a block of B."""
         return self._count_bytes(self.entries) // self.n_blocks
 
+    @property
+    def merge(self) -> TopicCounts:
+        """Counts are added exactly."""
+        return TopicCounts(self.n_topics, self.block_bytes, self.device)
+
+    @property
+    def scores(self) -> TopicScores:
+        """Likelihoods, and the words of the largest topics."""
+        return TopicScores(self.bounds, self.n_words, self.n_topics)
+
     # --- before the first sweep ---
 
-    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return the constant counts of a block."""
-        first_word = self.bounds[block]
-        stop_word = self.bounds[block + 1]
-        if previous is not None:
-            return PreviousTopics(previous).rows(data.vocabulary.slice(first_word, stop_word - first_word))
-        # Without a previous model, the only constant counts are those of the seed words.
+    def begin(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the constant counts of each block."""
+        for block in blocks:
+            first_word = self.bounds[block]
+            stop_word = self.bounds[block + 1]
+            if previous is not None:
+                yield PreviousTopics(previous).rows(data.vocabulary.slice(first_word, stop_word - first_word))
+            else:
+                yield self._seed_counts(first_word, stop_word)
+
+    def _seed_counts(self, first_word: int, stop_word: int) -> Arrays:
+        """Return the counts of the seed words among some words. Without seeds, there are none."""
         words, topics, counts = self._seed_columns()
         row_ptr = np.searchsorted(words, np.arange(first_word, stop_word + 1))
         in_block = slice(row_ptr[0], row_ptr[-1])
@@ -149,12 +173,6 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             "topics": topics[in_block].astype(np.uint16),
             "counts": counts[in_block].astype(np.int32),
         }
-
-    def constant_delta(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays | None:
-        """Return the counts of the previous model or of the seed words, if there are any."""
-        if previous is None and not self.seeds:
-            return None
-        return self.begin(data, block, previous)
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the topic totals of the constant counts, and the priors."""
@@ -189,27 +207,32 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         return data.read_chunk(index, self.unread)
 
     def sweep(
-        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Draw the topics of a chunk's tokens, and count them by word."""
         if state is None:
             z = self._draw_first_topics(model, chunk, address)
         else:
             z = self.draw_topics(model, chunk, state["z"], address)
-        return SweepResult({"z": z}, self._counts(chunk, z, deltas), self._count_documents(chunk, z, address))
+        return SweepResult({"z": z}, self._counts(chunk, z, shard), self._count_documents(chunk, z, address))
 
     def _draw_first_topics(self, model: ModelView, chunk: Chunk, address: Address) -> np.ndarray:
         """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""
         esca = kernels("lda.esca", self.device)
         return esca.sweep(chunk, self.kernel_blocks(model, chunk), None, random.key(*address))
 
-    def _counts(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
-        """Return the same as `_count_words`. On the CPU, the first chunk of a shard is counted later, if possible."""
-        if deltas is None and self.counts_late and kernels("lda.esca", self.device) is esca_on_cpu:
+    def _counts(self, chunk: Chunk, z: np.ndarray, shard: Shard) -> list[Arrays]:
+        """Return the counts by word of the shard so far. On the CPU, its first chunk is counted later, if possible."""
+        esca = kernels("lda.esca", self.device)
+        if shard.deltas is None and self.counts_late and esca is esca_on_cpu:
             return [uncounted(chunk, z, (self.bounds[j], self.bounds[j + 1])) for j in range(self.n_blocks)]
-        if deltas is not None:
-            deltas = [counted(delta, self.n_topics) for delta in deltas]
-        return self._count_words(chunk, z, deltas)
+        before = shard.deltas
+        if before is not None:
+            before = [counted(delta, self.n_topics) for delta in before]
+        totals = self._count_words(chunk, z, before)
+        if shard.is_last:
+            totals = [esca.finish_words(delta) for delta in totals]
+        return totals
 
     def _count_words(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
         """Return the counts by word, added to the shard's counts so far, one delta per block."""
@@ -221,40 +244,16 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             totals.append(esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics, before))
         return totals
 
-    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
-        """Return the counts as sparse rows."""
-        esca = kernels("lda.esca", self.device)
-        return [esca.finish_words(delta) for delta in deltas]
-
     def _count_documents(self, chunk: Chunk, z: np.ndarray, address: Address) -> Arrays:
         """Return histograms of the counts by document, in the epochs that learn priors."""
         if self.learn_priors == "none" or address.step % self.learn_every:
             return {}
         return priors.document_histograms(chunk, z, self.n_topics, self.bins)
 
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add counts, exactly."""
-        return self.merge_many([left, right])
-
-    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add the counts of many chunks, exactly, on a CUDA device if some of them are there."""
-        return add_up(deltas, self.n_topics, kernels("lda.esca", self.device).merge_many)
-
-    @property
-    def wait_bytes(self) -> int:
-        """As many bytes as a block of B can have. `memory` counts three times as many for deltas."""
-        return self.block_bytes
-
-    def is_exact(self, step: int) -> bool:
-        """Return True: all deltas are counts."""
-        return True
-
-    def pack(self, arrays: Arrays) -> Arrays:
-        """Pack rows of counts into a quarter of their size or less."""
-        return pack_counts(arrays, "topics", self.device)
-
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Replace the counts of a block: they are the sum of the counts of all shards."""
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
+        """Replace the counts of a block: they are the sum of the counts of all shards, and the constant ones."""
+        if self.seeds or "outside_totals" in shared:
+            delta = self.merge.add([first(), delta])
         # The next sweep, and the packing for the store, find them on a CUDA device if they are there now.
         RESIDENTS.bring_back(delta.values(), keep=True)
         totals = {"totals": topic_totals(delta["topics"], delta["counts"], self.n_topics)}
@@ -262,7 +261,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             totals |= priors.word_histogram(delta["counts"])
         return delta, totals
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Return the new topic totals and, in epochs that learn them, new priors."""
         n_tokens = totals["totals"]
         # Words of a previous model that this corpus lacks are in no block, but their tokens belong to the totals.
@@ -278,71 +277,6 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         metrics["beta"] = float(shared["beta"])
         return shared, metrics
 
-    # --- evaluation ---
-
-    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
-        """Return the log-likelihood of a chunk and its number of tokens.
-
-        Training documents are scored given the topics of their tokens, held-out documents by document completion.
-        """
-        chunk = chunk.completed()
-        if state is None:
-            keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
-            return score_by_completion(chunk.doc_ptr, chunk.words, self._topics_of_words(model, n_words), keys)
-        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
-        total = sum(log_likelihood(chunk, rows, block) for block in self.kernel_blocks(model, chunk))
-        return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
-
-    def _topics_of_words(self, model: ModelView, n_words: int) -> TrainedTopics:
-        """Return the topics as distributions over the corpus's first ``n_words`` words, as if it had no others."""
-        shared = model.shared
-        n_later = max(0, self.bounds[-1] - n_words)
-        if n_later:
-            later = np.zeros_like(shared["totals"])
-            for j in range(self.n_blocks):
-                if self.bounds[j + 1] > n_words:
-                    block = model.block(j)
-                    start = block["row_ptr"][max(0, n_words - self.bounds[j])]
-                    later += topic_totals(block["topics"][start:], block["counts"][start:], self.n_topics)
-            shared = {**shared, "totals": shared["totals"] - later}
-        return TrainedTopics(self.stored_blocks(model), shared, self.n_words - n_later)
-
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Return the log-likelihood per token (Moon 2019, equation 2.4, there of test documents)."""
-        name = "held_out_log_likelihood" if held_out else "log_likelihood"
-        return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
-
-    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
-        """Return size and top words of the largest topics."""
-        totals = model.shared["totals"] - model.shared["seeded"]
-        shares = totals / max(1, totals.sum())
-        best = top_words(self.stored_blocks(model), self.n_topics, _SHOWN_WORDS)
-        names = data.vocabulary["word"]
-        groups = []
-        for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:
-            words = [names[word].as_py() for word, _ in best[k]]
-            groups.append(WordGroup(f"{shares[k]:.1%}", words))
-        return groups
-
-    # --- blocks of the model ---
-
-    def stored_blocks(self, model: ModelView) -> Iterator[Arrays]:
-        """Read the blocks one after another."""
-        return (model.block(j) for j in range(self.n_blocks))
-
     def kernel_blocks(self, model: ModelView, chunk: Chunk | None = None, first: int = 0) -> Iterator[ModelBlock]:
-        """Read the blocks from number ``first`` on one after another, in the form that kernels take.
-
-        With a chunk, the rows of words that do not occur in it may be empty.
-        """
-        used = None
-        if chunk is not None:
-            used = np.zeros(self.n_words, np.bool_)
-            used[chunk.word_ids] = True
-        for index in range(first, self.n_blocks):
-            first_word = self.bounds[index]
-            stop_word = self.bounds[index + 1]
-            rows = None
-            if used is not None:
-                rows = used[first_word:stop_word]
-            yield kernel_block(model.block(index, rows), model.shared, first_word, self.n_words)
+        """Read the blocks one after another; see `word_topics.kernel_blocks`."""
+        return kernel_blocks(model, self.bounds, self.n_words, chunk, first)

@@ -17,7 +17,7 @@ from ...engine.algorithm import Address, MemoryEstimate, ModelView
 from ...engine.device import kernels
 from ..base.sparse_rows import row_of_each_entry
 from .algorithm import LdaAlgorithm
-from .word_topics import gather_rows
+from .word_topics import gather_rows, stored_blocks
 
 #: Takes the place of the chunk in the address of the draws of φ, which are the same for all chunks.
 _ALL_CHUNKS = -1
@@ -52,7 +52,7 @@ class DenseSampler(LdaAlgorithm):
 
     def dense_counts(self, model: ModelView, chunk: Chunk, z: np.ndarray, words: np.ndarray) -> DenseCounts:
         """Return the counts of a chunk. Row i of B belongs to the word ``words[i]``; words ascend."""
-        rows = gather_rows(words, self.stored_blocks(model))
+        rows = gather_rows(words, stored_blocks(model, self.bounds))
         B = np.zeros((len(words), self.n_topics), np.int32)
         B[row_of_each_entry(rows["row_ptr"]), rows["topics"]] = rows["counts"]
         # Dense rows exist only for the words of the chunk, so tokens refer to rows instead of ids.

@@ -1,7 +1,8 @@
 """The estimator LDA: latent Dirichlet allocation."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
+from ...engine.training import Advice
 from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_data
 from ..base.blocks import cut_blocks
@@ -175,6 +177,9 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     _kind = "lda"
     _fixed_parameters = ("n_components",)
 
+    #: The values of ``sampler``. A subclass may add samplers that are defined elsewhere.
+    _samplers: ClassVar[Mapping[str, type[LdaAlgorithm]]] = SAMPLERS
+
     @explain_parameters
     def __init__(
         self,
@@ -229,7 +234,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         # A row of B has at most one entry per topic, and at most one per token.
         row_lengths = np.minimum(occurrences, self.n_components)
         learn_priors = self._priors_to_learn(data, previous)
-        return SAMPLERS[self.sampler](
+        return self._samplers[self.sampler](
             n_words=n_words,
             n_topics=self.n_components,
             alpha=self._alpha(previous),
@@ -243,6 +248,17 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
             bins=0 if learn_priors == "none" else document_bins(data.chunks),
             device=self._choose_device(data),
         )
+
+    def _advice(self) -> Advice:
+        names = {"alpha": "doc_topic_prior", "beta": "topic_word_prior", "n_topics": "n_components"}
+        advice = Advice(size="lower n_components, cut the model with n_blocks", names=names)
+        if self.sampler != "gibbs":
+            return advice
+        idle = (
+            "the sampler gibbs trains a model on one worker, and is faster without a cluster "
+            "(cluster.kind=synchronous, or no client in Python)"
+        )
+        return replace(advice, idle=idle)
 
     def _alpha(self, previous: SavedModel | None) -> tuple[float, ...]:
         if self.doc_topic_prior is None:
@@ -273,7 +289,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
         longest = max((chunk.longest for chunk in data.chunks), default=0)
         if longest > MAX_COUNT:
             return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
-        return resolve_device(self.device, SAMPLERS[self.sampler].has_cuda_kernels, f"sampler {self.sampler!r}")
+        return resolve_device(self.device, self._samplers[self.sampler].has_cuda_kernels, f"sampler {self.sampler!r}")
 
     def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the words that only the previous model has."""

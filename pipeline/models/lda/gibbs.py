@@ -21,7 +21,7 @@ from ....kernels.lda import few_topics, gibbs
 from ....kernels.lda.changing_rows import padded, padded_to_four, with_changes
 from ....kernels.lda.counts import WordCounts, topic_totals
 from ....kernels.lda.model import ModelBlock
-from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, ModelView, Shard, SweepResult
 from .algorithm import LdaAlgorithm
 
 #: Ends the name of an array of a delta that counts the topics before the sweep.
@@ -35,15 +35,11 @@ class WordOrderGibbs(LdaAlgorithm):
     With more shards, more workers share an epoch, but the counts of each shard are older, and more epochs are needed.
     """
 
-    default_max_shards: ClassVar[int] = 1
+    most_shards: ClassVar[int] = 1
     # The next chunk of a shard is drawn from these counts.
     counts_late: ClassVar[bool] = False
-    parallelism_hint: ClassVar[str] = (
-        "the sampler gibbs trains a model on one worker, and is faster without a cluster (cluster.kind=synchronous, or "
-        "no client in Python)"
-    )
 
-    def kernel_modules(self, data: Corpus) -> Collection[str]:
+    def _kernel_modules(self, data: Corpus) -> Collection[str]:
         """Return the modules of the kernels, which depend on the number of topics and the lengths of documents."""
         if self._has_few_topics:
             return {"lda.few_topics"}
@@ -69,33 +65,28 @@ class WordOrderGibbs(LdaAlgorithm):
         return replace(estimate, model=model, delta=2 * estimate.delta, scratch=scratch)
 
     def sweep(
-        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Draw the topics of a chunk's tokens from the counts after the chunks of the shard before it."""
         if state is None:
-            return super().sweep(model, chunk, state, deltas, address)
+            return super().sweep(model, chunk, state, shard, address)
         if self._has_few_topics:
-            counts = self._dense_counts(model, deltas)
+            counts = self._dense_counts(model, shard.deltas)
             z = few_topics.sweep(chunk, self.kernel_blocks(model), state["z"], random.key(*address), counts)
-            # All blocks in one: `finish_shard` separates them.
-            return SweepResult({"z": z}, [counts._asdict()], self._count_documents(chunk, z, address))
-        z = gibbs.sweep(chunk, self._current_blocks(model, deltas), state["z"], random.key(*address))
-        after = self._count_words(chunk, z, _tables(deltas, ""))
-        before = self._count_words(chunk, state["z"], _tables(deltas, BEFORE))
-        both = [new | _renamed(old, BEFORE) for new, old in zip(after, before, strict=True)]
-        return SweepResult({"z": z}, both, self._count_documents(chunk, z, address))
+            deltas = [counts._asdict()]  # all blocks in one
+            if shard.is_last:
+                deltas = [few_topics.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
+            return SweepResult({"z": z}, deltas, self._count_documents(chunk, z, address))
+        z = gibbs.sweep(chunk, self._current_blocks(model, shard.deltas), state["z"], random.key(*address))
+        deltas = self._count_words(chunk, z, _tables(shard.deltas, ""))
+        if not shard.is_last:
+            before = self._count_words(chunk, state["z"], _tables(shard.deltas, BEFORE))
+            deltas = [new | _renamed(old, BEFORE) for new, old in zip(deltas, before, strict=True)]
+        return SweepResult({"z": z}, deltas, self._count_documents(chunk, z, address))
 
     def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw a topic for one token after the other. Each draw sees those before it."""
         return gibbs.sweep(chunk, self.kernel_blocks(model), z, random.key(*address))
-
-    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
-        """Return the counts of the new topics only."""
-        # The first epoch draws topics as all samplers do, and has the usual tables.
-        if "known" in deltas[0]:
-            counts = few_topics.ShardCounts(**deltas[0])
-            return [few_topics.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
-        return super().finish_shard([_table(delta, "") for delta in deltas])
 
     @property
     def _has_few_topics(self) -> bool:

@@ -90,14 +90,15 @@ class Auto(LdaAlgorithm):
             return draw_by_esca(self, model, chunk, z, address)
         return draw_by_warp(self, model, chunk, z, address)
 
-    def update_schedule(self, shared: Arrays, history: list[Metrics]) -> Arrays:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Change to ESCA when the likelihood rises slowly, and never back."""
+        shared, metrics = super().reduce(shared, totals, sums, history)
         curve = likelihoods(history)
         if curve:
             now_slow = is_slow(curve)
         else:
             now_slow = len(history) >= UNSCORED_EPOCHS
-        return shared | {"slow": np.bool_(shared["slow"] or now_slow)}
+        return shared | {"slow": np.bool_(shared["slow"] or now_slow)}, metrics
 
 
 def draw_by_esca(

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....io.stores.chunk import Chunk
 from ....io.stores.store import Arrays
 from ....kernels.lda import inference as kernels
 from ....kernels.lda.model import ModelBlock
+from ...engine.algorithm import ModelView
 from ..base.sparse_rows import row_of_each_entry
 
 
@@ -27,6 +29,29 @@ def kernel_block(block: Arrays, shared: Arrays, first_word: int, n_words: int) -
         beta=float(shared["beta"]),
         n_words=n_words,
     )
+
+
+def stored_blocks(model: ModelView, bounds: tuple[int, ...]) -> Iterator[Arrays]:
+    """Read the blocks of a model one after another."""
+    return (model.block(j) for j in range(len(bounds) - 1))
+
+
+def kernel_blocks(
+    model: ModelView, bounds: tuple[int, ...], n_words: int, chunk: Chunk | None = None, first: int = 0
+) -> Iterator[ModelBlock]:
+    """Read the blocks from number ``first`` on one after another, in the form that kernels take.
+
+    ``bounds`` has the first word of each block. With a chunk, the rows of words that do not occur in it may be empty.
+    """
+    used = None
+    if chunk is not None:
+        used = np.zeros(n_words, np.bool_)
+        used[chunk.word_ids] = True
+    for index in range(first, len(bounds) - 1):
+        rows = None
+        if used is not None:
+            rows = used[bounds[index] : bounds[index + 1]]
+        yield kernel_block(model.block(index, rows), model.shared, bounds[index], n_words)
 
 
 class Entries(NamedTuple):

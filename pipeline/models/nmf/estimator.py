@@ -15,6 +15,7 @@ from ....io.stores.store import Arrays
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...engine.executors import Task
+from ...engine.training import Advice
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
 from ..base import apply
@@ -276,6 +277,9 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             device=self._device(),
         )
 
+    def _advice(self) -> Advice:
+        return Advice(size="lower n_components, cut the model with n_blocks")
+
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
         """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""
         bounds = (0, n_rows)
@@ -446,7 +450,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
             return super().score(store, client=client)
         self._check_columns(store)
         sums = apply.sum_chunks(self, store, client, inference.error_of_matrix)
-        (error,) = self._factor.algorithm.metrics_from_sums(sums, held_out=True).values()
+        (error,) = self._factor.algorithm.scores.metrics(sums, held_out=True).values()
         return -error
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:

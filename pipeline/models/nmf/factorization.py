@@ -3,11 +3,9 @@
 H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is the model, cut into blocks of rows.
 """
 
-import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -19,12 +17,10 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel
+from ...engine.algorithm import MAX_SHARDS, Address, Algorithm, MemoryEstimate, Merge, ModelView, Needs, PreviousModel
 from ...engine.data import ChunkSize
-from ...engine.device import kernels
 from ...engine.worker.merging import count_waiting
-from ...topics import WordGroup
-from ..base.similarity import top_indices
+from .merging import FactorSums
 from .nndsvd import fill_zeros, nndsvd
 from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
 
@@ -35,9 +31,6 @@ BEGIN = -1
 NEW_ROWS = 0.01
 #: Sweeps over the rows of new documents while W is fixed.
 FOLD_IN_SWEEPS = 100
-#: Components that `describe` shows, and words of each.
-DESCRIBED = 24
-DESCRIBED_WORDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +42,10 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     """
 
     name: ClassVar[str] = "nmf"
+    #: Module of the kernels that take most of the time of a sweep.
     kernel_module: ClassVar[str] = "nmf.products"
-    size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
-    device_chunk_tokens: ClassVar[int] = 1 << 19
+    #: Maximum number of shards.
+    most_shards: ClassVar[int] = MAX_SHARDS
 
     n_components: int
     sweeps: int = 1  # over a factor per epoch
@@ -62,6 +56,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     tol: float = 1e-4
     seed: int = 0
     continues: bool = False  # whether there is a previous model
+    device: str = "cpu"
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
         """Return the bytes of one sweep."""
@@ -89,14 +84,37 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             + 3 * gram,
         )
 
-    def swept_memory(self, data: Corpus | Matrix, n_workers: int) -> int:
-        """Return the bytes of the P that wait to be merged, except for the last one, which `memory` includes."""
+    def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
+        """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
         factor = self.n_rows * self.n_components * np.dtype(self.dtype).itemsize
-        return factor * max(0, count_waiting(self.count_shards(data)) - 1)
+        return Needs(
+            kernels={self.kernel_module},
+            device=self.device,
+            kept=factor * max(0, count_waiting(min(len(data.chunks), self.most_shards)) - 1),
+            shards=self.most_shards,
+            # Singular vectors are computed once for all blocks.
+            begins=self.n_blocks if self._starts_from_singular_vectors else 1,
+        )
+
+    @property
+    def merge(self) -> Merge:
+        """Sums of P and Q."""
+        return FactorSums()
 
     # --- before the first sweep ---
 
-    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
+    def begin(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first blocks of W."""
+        if not self._starts_from_singular_vectors:
+            for block in blocks:
+                yield self.first_block(data, block, previous)
+            return
+        start = nndsvd(data, self)
+        for block in blocks:
+            rows = slice(self.bounds[block], self.bounds[block + 1])
+            yield {name: array[rows] for name, array in start.items()}
+
+    def first_block(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return the first arrays of a block: random rows of W, or those of the previous model.
 
         With a previous model, ``seen`` approximates what the rows that it was trained on would add to P.
@@ -145,22 +163,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     def _starts_from_singular_vectors(self) -> bool:
         return self.init != "random" and not self.continues
 
-    def begin_ranges(self) -> list[range]:
-        """Return one range of all blocks if they start from the same singular vectors, else one range per block."""
-        if self._starts_from_singular_vectors:
-            return [range(self.n_blocks)]
-        return super().begin_ranges()
-
-    def begin_blocks(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
-        """Yield the first blocks of W. Singular vectors are computed once for all of them."""
-        if not self._starts_from_singular_vectors:
-            yield from super().begin_blocks(data, blocks, previous)
-            return
-        start = nndsvd(data, self)
-        for block in blocks:
-            rows = slice(self.bounds[block], self.bounds[block + 1])
-            yield {name: array[rows] for name, array in start.items()}
-
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and Q of the rows that the previous model was trained on."""
         shared: Arrays = {}
@@ -179,13 +181,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Read the rows of a chunk."""
         return rows_of(data.read_chunk(index), shared.get("idf"), self.dtype)
 
-    def scored_rows(self, model: ModelView, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first ``n_rows`` rows of W, and their S."""
-        W = model.joined("W")
-        if n_rows >= len(W):
-            return W, model.shared["S"]
-        return W[:n_rows], self.gram(W[:n_rows])
-
     # --- what a loss defines ---
 
     @abstractmethod
@@ -198,7 +193,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     @abstractmethod
     def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
-        """Return the H (D, K) of new rows while W is fixed, and a number from which `score` computes their error."""
+        """Return the H (D, K) of new rows while W is fixed, and a number for their error."""
 
     # --- what sweeps of all losses use ---
 
@@ -223,64 +218,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         H = np.zeros((n, self.n_components), self.dtype)
         nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
         return H
-
-    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add P in place if the deltas may be overwritten."""
-        return reduce(add_in_place if may_overwrite else self.merge, deltas)
-
-    # --- evaluation ---
-
-    def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordGroup]:
-        """Return the heaviest words of the first components; no groups for a matrix, which has no words."""
-        if not isinstance(data, Corpus):
-            return []
-        W = model.joined("W")
-        names = data.vocabulary["word"]
-        groups = []
-        for k, column in enumerate(W.T[:DESCRIBED]):
-            words = [names[int(word)].as_py() for word in top_indices(column, DESCRIBED_WORDS)]
-            groups.append(WordGroup(str(k), words))
-        return groups
-
-    def converged(self, history: list[Metrics]) -> bool:
-        """Return whether the last epoch reduced the error by less than the share ``tol`` of it.
-
-        Penalties count: with them, the error alone may rise while training goes on.
-        """
-        if len(history) < 2 or self.tol == 0:
-            return False
-        before, after = (metrics.get("penalised_error", metrics["error"]) for metrics in history[-2:])
-        return self._decrease(before, after) < self.tol * before
-
-    def _decrease(self, before: float, after: float) -> float:
-        return before - after
-
-
-def add_in_place(left: Arrays, right: Arrays) -> Arrays:
-    """Add two deltas, P in place. The deltas of all blocks have the same Q, so its sum is a new array."""
-    np.add(left["P"], right["P"], out=left["P"])
-    return {"P": left["P"], "Q": left["Q"] + right["Q"]}
-
-
-def shard_sums(
-    shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | None, device: str = "cpu"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return P and Q of the shard so far, to which a sweep adds: P as ``like`` (V, K), Q float64 of this shape.
-
-    They are zero for the shard's first chunk. All chunks add to the same arrays. Those of a CUDA device are on the
-    device from the beginning.
-    """
-    if deltas is None:
-        return kernels("nmf.sums", device).zero_sums(len(like), shape, like.shape[1], like.dtype)
-    # `cut_sums` has cut P into the blocks' deltas, without a copy.
-    P = deltas[0]["P"].base
-    assert P is not None
-    return P, deltas[0]["Q"]
-
-
-def cut_sums(bounds: tuple[int, ...], P: np.ndarray, Q: np.ndarray) -> list[Arrays]:
-    """Return the deltas of the blocks: each has its rows of P, as a view, and Q."""
-    return [{"P": P[first:stop], "Q": Q} for first, stop in itertools.pairwise(bounds)]
 
 
 def component_sizes(W: np.ndarray, Q: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ P = AᵀH and Q = HᵀH. They differ in how they solve for the rows.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -21,13 +21,16 @@ from ....kernels.nmf import products, solvers
 from ....kernels.nmf.sums import gram_matrix
 from ....kernels.nmf.tiled import tile_size
 from ....kernels.simd.aligned import aligned_copy
-from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, Shard, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
+from .deltas import cut_sums, shard_sums
 from .extrapolation import extrapolate_step, name_of_start
-from .factorization import FOLD_IN_SWEEPS, Factorization, add_in_place, cut_sums, shard_sums
-from .late_products import add_late, computed, computed_whole, is_late, is_smaller, late
+from .factorization import FOLD_IN_SWEEPS, Factorization
+from .late_products import computed, computed_whole, is_smaller, late
+from .merging import HalsSums
 from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
+from .scores import FrobeniusScores
 
 Factor = Literal["W", "H"]
 
@@ -67,9 +70,14 @@ class FrobeniusFactorization(Factorization):
         """Return W·Q: what rows of A add to P if they equal H·Wᵀ."""
         return W @ Q
 
-    def begin_blocks(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+    @property
+    def scores(self) -> FrobeniusScores:
+        """The error of held-out rows."""
+        return FrobeniusScores(self.fold_in, self.gram, self.tol, self.convergence, self.extrapolate)
+
+    def begin(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the first blocks of W. If there are several, each has the number of its first row, for `apply`."""
-        for block, arrays in zip(blocks, super().begin_blocks(data, blocks, previous), strict=True):
+        for block, arrays in zip(blocks, super().begin(data, blocks, previous), strict=True):
             if self.n_blocks > 1:
                 arrays["first_row"] = np.int64(self.bounds[block])
             yield arrays
@@ -81,7 +89,7 @@ class FrobeniusFactorization(Factorization):
         model: ModelView,
         chunk: PreparedRows,
         state: Arrays | None,
-        deltas: list[Arrays] | None,
+        shard: Shard,
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H, then compute P and Q."""
@@ -93,7 +101,7 @@ class FrobeniusFactorization(Factorization):
             # On a CUDA device, only the device has the contents of the joined array above.
             S = self.gram(model.joined(name))
         before = self.first_rows(model, A, address) if state is None else state["H"]
-        H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, deltas)
+        H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, shard.deltas)
         entries = entries_of(A)
         sums: Arrays = {
             "norm": np.float64(nmf.inner_product(entries, entries)),
@@ -124,7 +132,7 @@ class FrobeniusFactorization(Factorization):
         Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
         """
 
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Update a block of W from P and Q. Its totals are S, Q and its part of the error and of the penalties.
 
         The rows that a previous model was trained on are not read again. Their approximation H·Wᵀ adds W·Q to P.
@@ -133,7 +141,7 @@ class FrobeniusFactorization(Factorization):
         own = nmf.symmetric(delta["Q"])
         Q = own
         if self.continues:
-            P = self.merge({"P": P}, {"P": block["seen"]})["P"]
+            P = self.merge.add([{"P": P}, {"P": block["seen"]}])["P"]
             Q = Q + shared["seen"]
         revived = self._revived(block[name_of_start(block)], Q, int(block.get("first_row", 0)))
         W, S, inner, violation = self.update_columns(revived, P, Q)
@@ -184,7 +192,7 @@ class FrobeniusFactorization(Factorization):
             W[:, k] = column[:, 0]
         return W
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Return the sums over all blocks as the next shared arrays, and the errors of the step.
 
         ``error`` is ‖A − H·Wᵀ‖, and ``relative_error`` is its ratio to ‖A‖. With penalties, training minimises the
@@ -204,14 +212,6 @@ class FrobeniusFactorization(Factorization):
         kept = {name: array for name, array in totals.items() if name not in ("explained", "penalty", "violation")}
         return shared | kept, metrics
 
-    def converged(self, history: list[Metrics]) -> bool:
-        """Return whether the error, or the projected gradient, has fallen as far as ``tol`` demands."""
-        if self.convergence == "error":
-            return super().converged(history)
-        if not history or self.tol == 0:
-            return False
-        return history[-1]["violation"] <= self.tol * history[0]["violation"]
-
     # --- new rows ---
 
     def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
@@ -225,31 +225,6 @@ class FrobeniusFactorization(Factorization):
         rule = nmf.update_rule(S, "separable", "H", *self.penalties[2:], self.dtype)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
-
-    def score(
-        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
-    ) -> Arrays:
-        """Return the squared error and norm of a held-out chunk. A training chunk's error is known from the epoch."""
-        if state is not None:
-            return {}
-        A = by_row(chunk)
-        W, S = self.scored_rows(model, n_words)
-        H, inner = self.fold_in(A, W, S)
-        norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
-        return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
-
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Return the relative error of the held-out rows."""
-        if not held_out:
-            return {}
-        ratio = max(sums["error"], 0.0) / max(sums["norm"], 1e-300)
-        return {"held_out_relative_error": float(np.sqrt(ratio))}
-
-    def _decrease(self, before: float, after: float) -> float:
-        if self.extrapolate:
-            # A rise of the error is a restart of the extrapolation, and no sign of convergence.
-            return abs(before - after)
-        return before - after
 
 
 def l1_penalty(weight: float, factor: np.ndarray) -> float:
@@ -265,7 +240,11 @@ class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
     kernel_module: ClassVar[str] = "nmf.hals"
-    merges_on_device: ClassVar[bool] = True
+
+    @property
+    def merge(self) -> HalsSums:
+        """Sums of P and Q. P may be computed only when it is added."""
+        return HalsSums(self.device)
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that is fastest where it is swept."""
@@ -276,34 +255,10 @@ class Hals(FrobeniusFactorization):
             return rows
         return SparseChunk(rows, self.n_rows, self.n_components)
 
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Update a block of W as in the base class. P may be on a CUDA device; the host needs Q, which is committed."""
         RESIDENTS.bring_back([delta["Q"]])
-        return super().apply(block, computed(delta), shared)
-
-    def pack(self, arrays: Arrays) -> Arrays:
-        """Compute P of a delta before it travels."""
-        return computed(arrays)
-
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P and Q."""
-        return self.merge_many([left, right])
-
-    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add P and Q, on a CUDA device if they are there. The bits are those of the base class.
-
-        On a CUDA device, a new array costs nothing, so P is never overwritten.
-        """
-        add_sums = kernels("nmf.sums", self.device).add_sums
-        total = deltas[0]
-        for delta in deltas[1:]:
-            if is_late(total) or is_late(delta):
-                total = add_late(total, delta, may_overwrite)
-            elif may_overwrite and not runs_on_cuda(self.device):
-                total = add_in_place(total, delta)
-            else:
-                total = {name: add_sums(array, delta[name], name) for name, array in total.items()}
-        return total
+        return super().apply(block, computed(delta), shared, first)
 
     def joined_factor(self, model: ModelView, name: str) -> np.ndarray:
         """Return W. On a CUDA device, the copies of its blocks are joined there, so nothing is uploaded again."""
@@ -365,9 +320,9 @@ class PaperHals(Hals):
     The normalisation needs all rows of W, so W has one block.
     """
 
-    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
+    def first_block(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return the first W with columns of length 1, which Algorithm 1 only has after its first epoch."""
-        begun = super().begin(data, block, previous)
+        begun = super().first_block(data, block, previous)
         if previous is None:
             begun["W"] = begun["W"] / np.linalg.norm(begun["W"], axis=0)
         return begun

@@ -46,7 +46,7 @@ def error_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> Arrays:
     algorithm, W, trained = open_model(handle)._factor
     model = TrainedModel([{"W": W}], trained.shared, trained.vocabulary, trained.metadata)
     rows = algorithm.load_chunk(data.open(), index, model)
-    sums: Arrays = algorithm.score(model, rows, None, Address(0, 0, index), len(W))
+    sums: Arrays = algorithm.scores.score(model, rows, None, Address(0, 0, index), len(W))
     return sums
 
 

@@ -1,5 +1,6 @@
 """Multiplicative updates for the Kullback-Leibler divergence (Lee and Seung, NIPS 2001)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,32 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import products, solvers
-from ...engine.algorithm import Address, Metrics, ModelView, SweepResult
-from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, shard_sums
+from ...engine.algorithm import Address, Metrics, ModelView, Shard, SweepResult
+from .deltas import cut_sums, shard_sums
+from .factorization import FOLD_IN_SWEEPS, Factorization
 from .rows import PreparedRows, Rows, by_row
+from .scores import FactorScores
+
+
+@dataclass(frozen=True)
+class DivergenceScores(FactorScores):
+    """Divergences."""
+
+    def score(
+        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
+    ) -> Arrays:
+        """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
+        if state is not None:
+            return {}
+        A = _sparse(by_row(chunk))
+        divergence = self.fold_in(A, *self.scored_rows(model, n_words))[1]
+        return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
+
+    def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Return the divergence of the held-out rows per unit of their sum."""
+        if not held_out:
+            return {}
+        return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +56,7 @@ class KullbackLeibler(Factorization):
         model: ModelView,
         chunk: PreparedRows,
         state: Arrays | None,
-        deltas: list[Arrays] | None,
+        shard: Shard,
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H, then divide A by the new H·Wᵀ and compute P and Q."""
@@ -44,13 +68,18 @@ class KullbackLeibler(Factorization):
             _multiply(A, W, S, H)
         ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
         logarithms = solvers.kullback_leibler_ratios(A, H, W, ratio.data)
-        P, Q = shard_sums(S.shape, W, deltas)
+        P, Q = shard_sums(S.shape, W, shard.deltas)
         products.add_products(products.transposed(ratio, len(W)), H, P)
         sum_of_rows = H.sum(axis=0, dtype=np.float64)
         Q += sum_of_rows
         total = np.sum(A.data, dtype=np.float64)
         sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
         return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
+
+    @property
+    def scores(self) -> DivergenceScores:
+        """The divergence of held-out rows."""
+        return DivergenceScores(self.fold_in, self.gram, self.tol)
 
     def gram(self, W: np.ndarray) -> np.ndarray:
         """Return the sum of the rows: (K,) float64."""
@@ -60,7 +89,7 @@ class KullbackLeibler(Factorization):
         """Return what rows of A add to W·P if they equal H·Wᵀ, given their Q (K,)."""
         return W * Q
 
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Set W to W·P / Q. Rows of a previous training are replaced by their approximation."""
         weight = block["W"] * delta["P"]
         Q = delta["Q"]
@@ -72,7 +101,7 @@ class KullbackLeibler(Factorization):
         kept["W"] = (weight / np.maximum(Q, np.finfo(self.dtype).tiny)).astype(self.dtype)
         return kept, {"S": self.gram(kept["W"]), "Q": Q / self.n_blocks}
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Return S and Q as the next shared arrays, and the error √(2D) of the divergence D."""
         divergence = max(float(sums["divergence"]), 0.0)
         return shared | totals, {"error": float(np.sqrt(2 * divergence))}
@@ -86,22 +115,6 @@ class KullbackLeibler(Factorization):
         logarithms = solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
         total = np.sum(A.data, dtype=np.float64)
         return H, float(logarithms - total + S @ H.sum(axis=0, dtype=np.float64))
-
-    def score(
-        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
-    ) -> Arrays:
-        """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
-        if state is not None:
-            return {}
-        A = _sparse(by_row(chunk))
-        divergence = self.fold_in(A, *self.scored_rows(model, n_words))[1]
-        return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
-
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Return the divergence of the held-out rows per unit of their sum."""
-        if not held_out:
-            return {}
-        return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))}
 
 
 def _sparse(A: Rows) -> products.SparseRows:

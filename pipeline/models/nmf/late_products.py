@@ -12,7 +12,7 @@ import numpy as np
 from ....io.stores.store import Arrays
 from ....kernels.nmf.products import SparseMatrix, SparseRows, add_finished_products, add_products
 from ...engine.algorithm import nbytes
-from .factorization import cut_sums
+from .deltas import cut_sums
 
 
 def late(A: SparseMatrix, H: np.ndarray, Q: np.ndarray, bounds: tuple[int, ...]) -> list[Arrays]:

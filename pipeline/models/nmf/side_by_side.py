@@ -15,7 +15,7 @@ restarts that left early are computed again, so their factors then differ from t
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -25,11 +25,24 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ....kernels.simd.aligned import join_rows
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
+from ...engine.algorithm import (
+    MAX_SHARDS,
+    Address,
+    Algorithm,
+    MemoryEstimate,
+    Metrics,
+    ModelView,
+    Needs,
+    PreviousModel,
+    Scores,
+    Shard,
+    SweepResult,
+)
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
-from .factorization import add_in_place, cut_sums, shard_sums
+from .deltas import cut_sums, shard_sums
 from .frobenius import Hals, l1_penalty
+from .merging import FactorSums
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
 #: Rows of A as sweeps take them.
@@ -83,6 +96,21 @@ def most_epochs(columns: Sequence[int], max_columns: int, max_iter: int) -> int:
     return waves * max_iter
 
 
+@dataclass(frozen=True)
+class RestartScores(Scores):
+    """Says when several restarts have finished."""
+
+    restarts: int
+    max_iter: int
+
+    def converged(self, history: list[Metrics]) -> bool:
+        """Return whether all restarts have finished: each has converged, or had all its epochs."""
+        if not history or history[-1]["restarts_active"] > 0:
+            return False
+        last = history[-1]
+        return last.get("restarts_converged") == self.restarts or last.get("max_iter", 0) >= self.max_iter
+
+
 @dataclass(frozen=True, kw_only=True)
 class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     """Restarts of coordinate descent, each with its own number of components and seed.
@@ -94,7 +122,6 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     """
 
     name: ClassVar[str] = "nmf"
-    kernel_module: ClassVar[str] = "nmf.hals"
 
     factorizations: tuple[Hals, ...]
     max_iter: int
@@ -150,19 +177,31 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         """The largest number of columns of active restarts."""
         return min(sum(self.columns), max(self.max_columns, *self.columns))
 
-    def swept_memory(self, data: Corpus | Matrix, n_workers: int) -> int:
-        """Return the bytes of the P that wait to be merged, except for the last one, which `memory` includes."""
+    def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
+        """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
         item = np.dtype(self.factorizations[0].dtype).itemsize
-        return self.n_rows * self._most_active * item * max(0, count_waiting(self.count_shards(data)) - 1)
+        waiting = max(0, count_waiting(min(len(data.chunks), MAX_SHARDS)) - 1)
+        return Needs(kernels={"nmf.hals"}, kept=self.n_rows * self._most_active * item * waiting)
+
+    @property
+    def merge(self) -> FactorSums:
+        """Sums of P and Q."""
+        return FactorSums()
+
+    @property
+    def scores(self) -> RestartScores:
+        """When all restarts have finished. They are not scored otherwise."""
+        return RestartScores(len(self.factorizations), self.max_iter)
 
     # --- before the first sweep ---
 
-    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return a block of the first W of all restarts."""
-        first = [factorization.begin(data, block, None)["W"] for factorization in self.factorizations]
-        begun = self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
-        begun["first_row"] = np.int64(self.bounds[block])
-        return begun
+    def begin(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield blocks of the first W of all restarts."""
+        for block in blocks:
+            first = [factorization.first_block(data, block, None)["W"] for factorization in self.factorizations]
+            begun = self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
+            begun["first_row"] = np.int64(self.bounds[block])
+            yield begun
 
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and which restarts begin."""
@@ -204,7 +243,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         model: ModelView,
         chunk: PreparedGroups,
         state: Arrays | None,
-        deltas: list[Arrays] | None,
+        shard: Shard,
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H of all active restarts, then compute P and Q."""
@@ -214,7 +253,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         W = self._active_rows_of_all_blocks(model, active)
         H = self._all_rows(active, state, A, W, model.shared, address)
         squares = consecutive([self.columns[restart] ** 2 for restart in active])
-        P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)
+        P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), shard.deltas)
         violation = np.zeros(len(self.factorizations))
         scratches = {K: nmf.make_scratch(K, W.dtype) for K in {self.columns[restart] for restart in active}}
         done = 0
@@ -300,11 +339,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
         return found
 
-    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add P in place if the deltas may be overwritten."""
-        return reduce(add_in_place if may_overwrite else self.merge, deltas)
-
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Update a block of W of all active restarts."""
         active = self._active(shared)
         before = self._active_rows(block, active)
@@ -318,7 +353,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             K = self.columns[restart]
             own = {"W": np.ascontiguousarray(before[:, where]), "first_row": first_row}
             products = {"P": np.ascontiguousarray(delta["P"][:, where]), "Q": delta["Q"][square].reshape(K, K)}
-            kept, found = self.factorizations[restart].apply(own, products, {})
+            kept, found = self.factorizations[restart].apply(own, products, {}, first)
             W[:, where] = kept["W"]
             for name in ("S", "Q"):
                 totals[name][self._squares[restart]] = found[name].ravel()
@@ -357,7 +392,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         """Return the W (rows, K) of one restart as a view."""
         return columns_of_one(block, self.columns, restart)
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Record the errors of the active restarts. Restarts that have finished make room for waiting ones."""
         after = {name: array.copy() for name, array in shared.items()}
         for name in self._measures:
@@ -371,7 +406,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
                 after[name][square] = totals[name][square]
             own_totals = {name: totals[name][restart] for name in TOTALS}
             own_sums = {"norm": sums["norm"]} | {name: sums[name][restart] for name in ("penalty", "violation")}
-            _, metrics = self.factorizations[restart].reduce_shared({}, own_totals, own_sums)
+            _, metrics = self.factorizations[restart].reduce({}, own_totals, own_sums, [])
             epoch = int(after["restart_epochs"][restart])
             for name in self._measures:
                 after[name][restart, epoch] = metrics[name]
@@ -394,14 +429,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         epochs = int(shared["restart_epochs"][restart])
         # The criteria compare the last epoch with the one before it, or with the first one.
         decisive = sorted({0, max(0, epochs - 2), max(0, epochs - 1)})
-        return epochs > 0 and self.factorizations[restart].converged(restart_history(shared, restart, decisive))
-
-    def converged(self, history: list[Metrics]) -> bool:
-        """Return whether all restarts have finished: each has converged, or had all its epochs."""
-        if not history or history[-1]["restarts_active"] > 0:
-            return False
-        last = history[-1]
-        return last.get("restarts_converged") == len(self.factorizations) or last.get("max_iter", 0) >= self.max_iter
+        return epochs > 0 and self.factorizations[restart].scores.converged(restart_history(shared, restart, decisive))
 
 
 def last_errors(shared: Arrays, name: str | None = None) -> np.ndarray:

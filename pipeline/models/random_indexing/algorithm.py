@@ -1,8 +1,7 @@
 """Random indexing as an algorithm of the engine (Polok and Smrž 2011, Algorithm 4.1)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,17 +15,50 @@ from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import contexts as ri_contexts
 from ....kernels.random_indexing import text as ri_text
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
+from ...engine.algorithm import (
+    MAX_SHARDS,
+    Address,
+    Algorithm,
+    MemoryEstimate,
+    Metrics,
+    ModelView,
+    Needs,
+    PreviousModel,
+    Scores,
+    Shard,
+    SweepResult,
+    block_range,
+)
 from ...engine.device import kernels, runs_on_cuda
 from ...engine.worker.merging import count_waiting
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
-from .deltas import SumAt, add_checked, cut_delta, merge_deltas, rows_of_sums
+from .deltas import RowSums, add_checked, cut_delta, rows_of_sums
 
 #: Words that `describe` shows.
 DESCRIBED = 5
 #: Number of the most frequent words among which `describe` looks for neighbours.
 NEIGHBOURS_AMONG = 5_000
+
+
+class NearestWords(Scores):
+    """Shows words with their nearest neighbours. There is nothing to score."""
+
+    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
+        """Return a few words with their nearest neighbours among the most frequent words."""
+        rows = last_rows(model.block(0))[:NEIGHBOURS_AMONG]
+        kept = np.flatnonzero(model.shared["kept"][: len(rows)])
+        if not len(kept):
+            return []
+        vectors = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
+        # Ranks in equal ratios, without the most frequent words, whose neighbours say little.
+        ranks = np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int))
+        groups = []
+        for rank in ranks:
+            word = vectors.index_to_key[rank - 1]
+            neighbours = vectors.most_similar(word, topn=8)
+            groups.append(WordGroup(word, [neighbour for neighbour, _ in neighbours]))
+        return groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +71,11 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     epoch vectors (rows, D) float32. The shared arrays are the words' hashes and the mask of the words that are kept,
     and before the first epoch the mask of the rare words. Module `deltas` has the layout of a delta.
 
-    A sweep sums the rows of one range of blocks. The bits of vectors depend on the ranges, but not on how a range is
-    cut into blocks.
+    A sweep sums the rows of one of ``n_ranges`` ranges of blocks. The bits of vectors depend on the ranges, but not on
+    how a range is cut into blocks.
     """
 
     name: ClassVar[str] = "random-indexing"
-    kernel_module: ClassVar[str] = "random_indexing.accumulate"
-    size_hint: ClassVar[str] = "lower vector_size, cut the model with n_blocks"
-    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType({"dimension": "vector_size", "radius": "window"})
-    keeps_state: ClassVar[bool] = False
-    device_chunk_tokens: ClassVar[int] = 1 << 19
-    merges_on_device: ClassVar[bool] = True
 
     dimension: int  # D
     seed_length: int = 10  # entries of a seed that are not 0
@@ -61,16 +87,9 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     max_count: int | None = None
     stop_words: tuple[str, ...] = ()
     max_iter: int = 1  # epochs
-    range_index: int = 0  # the range of blocks that a sweep sums
-
-    def for_range(self, range_index: int) -> "RandomIndexingAlgorithm":
-        """Return the algorithm that sums the rows of one range of blocks. Documents are counted with the first one."""
-        return replace(self, range_index=range_index)
-
-    def _bounds_of(self, range_index: int) -> tuple[int, ...]:
-        """Return the first row of each block of a range, followed by the end of the last one."""
-        blocks = self.blocks_of(range_index)
-        return self.bounds[blocks.start : blocks.stop + 1]
+    range_index: int = 0  # of no use; it is part of the fingerprints of stored runs
+    n_ranges: int = 1  # see `Needs.ranges`
+    device: str = "cpu"
 
     @property
     def window(self) -> ri_text.Window:
@@ -109,25 +128,39 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             + 4 * self.seed_length * chunk.segments,
         )
 
-    def swept_memory(self, data: Corpus, n_workers: int) -> int:
-        """Return the bytes of the sums that wait to be merged, except for the last one, which `memory` includes.
+    def needs(self, data: Corpus, n_workers: int) -> Needs:
+        """Return the ranges, and the bytes of the sums that wait to be merged, except for the one in `memory`."""
+        kept = 0
+        # In the first epoch, no sum has to wait.
+        if self.max_iter > 1:
+            range_rows = -(-self.n_rows // self.n_ranges)
+            waiting = max(0, count_waiting(min(len(data.chunks), MAX_SHARDS)) - 1)
+            kept = range_rows * (4 * self.dimension + 4) * waiting
+        return Needs(
+            kernels={"random_indexing.accumulate"},
+            device=self.device,
+            kept=kept,
+            ranges=self.n_ranges,
+            # A block begins as a single number.
+            begins=-(-self.n_blocks // self.n_ranges),
+        )
 
-        In the first epoch, none has to wait.
-        """
-        if self.max_iter == 1:
-            return 0
-        range_rows = -(-self.n_rows // self.n_ranges)
-        return range_rows * (4 * self.dimension + 4) * max(0, count_waiting(self.count_shards(data)) - 1)
+    @property
+    def merge(self) -> RowSums:
+        """Sums of rows, which are integers in the first epoch."""
+        return RowSums(self.device)
+
+    @property
+    def scores(self) -> NearestWords:
+        """Some words with their nearest neighbours."""
+        return NearestWords()
 
     # --- before the first sweep ---
 
-    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return the number of rows that the block will have."""
-        return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
-
-    def begin_ranges(self) -> list[range]:
-        """Return the ranges that are swept. They have many blocks, because a block begins as a single number."""
-        return [self.blocks_of(range_index) for range_index in range(self.n_ranges)]
+    def begin(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the number of rows that each block will have."""
+        for block in blocks:
+            yield {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the words' hashes, the masks of words that are kept and that are rare, and 0 for the documents."""
@@ -155,11 +188,11 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     # --- an epoch ---
 
     def sweep(
-        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Sum the contexts of the words of one range of blocks that occur in one chunk."""
         tokens = ri_text.prepare_tokens(chunk, model.shared["kept"], self.window.reach)
-        bounds = self._bounds_of(self.range_index)
+        bounds = self.bounds[shard.blocks.start : shard.blocks.stop + 1]
         lo, hi = (int(position) for position in np.searchsorted(tokens.ids, (bounds[0], bounds[-1])))
         ids = tokens.ids[lo:hi]
         focus = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[lo : hi + 1])
@@ -170,14 +203,11 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             delta["statistics"] = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
         else:
             delta["sums"] = self._sum_rows(model, focus)
-        found = cut_delta(delta, bounds)
-        if deltas is not None:
-            pairs = zip(deltas, found, strict=True)
-            found = [merge_deltas(pair, self._sum_at, may_overwrite=True) for pair in pairs]
         sums: Arrays = {}
-        if self.range_index == 0:
+        # Documents are counted once.
+        if shard.blocks.start == 0:
             sums["documents"] = np.int64(chunk.n_documents)
-        return SweepResult(None, found, sums)
+        return SweepResult(None, shard.plus(cut_delta(delta, bounds), self.merge), sums)
 
     def _sum_seeds(
         self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, ids: np.ndarray, salt: np.uint64
@@ -218,7 +248,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         cuts = np.searchsorted(focus.ids, self.bounds)
         for range_index in range(self.n_ranges):
             parts = []
-            blocks = self.blocks_of(range_index)
+            blocks = block_range(self.n_blocks, self.n_ranges, range_index)
             for block in blocks:
                 rows = focus.ids[cuts[block] : cuts[block + 1]] - np.uint32(self.bounds[block])
                 if len(rows):
@@ -228,41 +258,19 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
                 module.accumulate_dense(focus, self.window, slabs, int(cuts[blocks.start]), sums)
         return sums
 
-    @property
-    def _sum_at(self) -> SumAt:
-        """The function that adds rows: on a CUDA device if some of them are there."""
-        return kernels("random_indexing.accumulate", self.device).sum_at
-
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add the rows of words, integers exactly. Raises DataError if a sum exceeds 32 bits."""
-        return self.merge_many([left, right])
-
-    def merge_many(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
-        """Add each row of the sum in one pass. If possible, add to a delta that has all rows."""
-        return merge_deltas(deltas, self._sum_at, may_overwrite)
-
-    @property
-    def wait_bytes(self) -> int:
-        """Return 0: deltas wait until they are as large as the sum, which is then read once for all of them."""
-        return 0
-
-    def is_exact(self, step: int) -> bool:
-        """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""
-        return step == 1
-
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
         totals = {"rows": np.int64(len(delta["rows"]))}
         if "size" not in block:
             vectors = delta["sums"]
             # A word may occur in no chunk.
             if len(vectors) < len(block["statistics"]):
-                vectors = add_checked(self._sum_at, len(block["statistics"]), [(delta["rows"], vectors)])
+                vectors = add_checked(self.merge.sum_at, len(block["statistics"]), [(delta["rows"], vectors)])
             RESIDENTS.bring_back([vectors], keep=True)
             return {"statistics": block["statistics"], "vectors": vectors}, totals
         size = int(block["size"])
         statistics = add_checked(ri.sum_at, size, [(delta["rows"], delta["statistics"])])
-        sums = add_checked(self._sum_at, size, [(rows_of_sums(delta), delta["sums"])])
+        sums = add_checked(self.merge.sum_at, size, [(rows_of_sums(delta), delta["sums"])])
         # Those of a CUDA device have no contexts to add. They stay there for the next epoch.
         RESIDENTS.bring_back([sums], keep=True)
         if len(delta.get("contexts", ())):
@@ -279,27 +287,11 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         except OverflowError as error:
             raise DataError(str(error)) from None
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Add up the counts of documents. The metrics have the dimension, which may have been chosen automatically."""
         # Rare words matter in the first epoch only.
         kept = {name: array for name, array in shared.items() if name != "rare"}
         return kept | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
-
-    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
-        """Return a few words with their nearest neighbours among the most frequent words."""
-        rows = last_rows(model.block(0))[:NEIGHBOURS_AMONG]
-        kept = np.flatnonzero(model.shared["kept"][: len(rows)])
-        if not len(kept):
-            return []
-        vectors = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
-        # Ranks in equal ratios, without the most frequent words, whose neighbours say little.
-        ranks = np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int))
-        groups = []
-        for rank in ranks:
-            word = vectors.index_to_key[rank - 1]
-            neighbours = vectors.most_similar(word, topn=8)
-            groups.append(WordGroup(word, [neighbour for neighbour, _ in neighbours]))
-        return groups
 
 
 def last_rows(block: Arrays) -> np.ndarray:

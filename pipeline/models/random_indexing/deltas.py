@@ -16,6 +16,7 @@ kinds are added, too, on the host.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 
@@ -26,6 +27,8 @@ from ....io.stores.store import Arrays
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.random_indexing.rows import add_exactly
 from ....kernels.random_indexing.rows import sum_at as sum_on_host
+from ...engine.algorithm import Merge
+from ...engine.device import kernels
 
 #: Some rows of a sum: their positions, and the rows (n, columns).
 Part = tuple[np.ndarray, np.ndarray]
@@ -33,6 +36,29 @@ Part = tuple[np.ndarray, np.ndarray]
 ROWS_OF = {"sums": "sum_rows", "sum_rows": "sum_rows", "contexts": "context_rows", "context_rows": "context_rows"}
 #: Sums rows at their positions; see `rows.sum_at`.
 SumAt = Callable[[int, Sequence[Part]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class RowSums(Merge):
+    """Adds the rows of words: on a CUDA device if some of them are there. Raises DataError beyond 32 bits."""
+
+    device: str
+
+    def add(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Add each row of the sum in one pass. If possible, add to a delta that has all rows."""
+        return merge_deltas(deltas, self.sum_at, may_overwrite)
+
+    def exact_bytes(self, step: int) -> int | None:
+        """Return 0 in the first epoch, whose sums of sparse seeds are integers.
+
+        Deltas wait until they are as large as their sum, which is then read once for all of them.
+        """
+        return 0 if step == 1 else None
+
+    @property
+    def sum_at(self) -> SumAt:
+        """The function that adds rows."""
+        return kernels("random_indexing.accumulate", self.device).sum_at
 
 
 def merge_deltas(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = False) -> Arrays:

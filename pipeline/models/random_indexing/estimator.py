@@ -11,6 +11,7 @@ from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
+from ...engine.training import Advice
 from ..base.blocks import cut_equally, equal_blocks
 from ..base.columns import checked_input
 from ..base.fit_options import FitOptions
@@ -207,6 +208,10 @@ class RandomIndexing(CorpusEstimator):
             max_iter=self._planned_epochs(),
             device=resolve_device(self.device, True, "random indexing"),
         )
+
+    def _advice(self) -> Advice:
+        names = {"dimension": "vector_size", "radius": "window"}
+        return Advice(size="lower vector_size, cut the model with n_blocks", names=names)
 
     # --- the trained model ---
 

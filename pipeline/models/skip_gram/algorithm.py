@@ -9,9 +9,7 @@
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -21,9 +19,10 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
+from ....kernels.word2vec import text as text_kernels
 from ....kernels.word2vec.skip_gram import loss
-from ....kernels.word2vec.text import Text, first_vectors, keep_probability, negative_table, subsample
-from ...engine.algorithm import Address, Algorithm, Metrics, ModelView, PreviousModel
+from ....kernels.word2vec.text import Text, first_vectors, negative_table, subsample
+from ...engine.algorithm import Address, Algorithm, Metrics, ModelView, PreviousModel, Scores
 from ...topics import WordGroup
 from ..base.advice import TrainingWarning
 from ..base.vectors import WordVectors
@@ -55,9 +54,8 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     """
 
     name: ClassVar[str] = "word2vec"
-    keeps_state: ClassVar[bool] = False
-    divergence_hint: ClassVar[str] = "lower alpha, window or negative"
-    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType({"dimension": "vector_size"})
+    #: What a user can do if training diverges.
+    divergence_advice: ClassVar[str] = "lower alpha, window or negative"
 
     dimension: int = 100
     window: int = 5
@@ -70,15 +68,12 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     ignore_sentence_ends: bool = False
     seed: int = 0
     total_tokens: int = 0  # over all epochs
+    device: str = "cpu"
 
     # --- before the first sweep ---
 
-    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return small random vectors W_in and zeros W_out. Words of the previous model keep their vectors."""
-        return self._first_rows(data, np.arange(self.bounds[block], self.bounds[block + 1]), previous)
-
     def _first_rows(self, data: Corpus, words: np.ndarray, previous: PreviousModel | None) -> Arrays:
-        """Return the first vectors of these words (R,)."""
+        """Return the first vectors of these words (R,): small random W_in and zeros W_out, or the previous ones."""
         W_in = first_vectors(words, self.dimension, random.key(self.seed, FIRST_VECTORS, 0))
         arrays = {"W_in": W_in, "W_out": np.zeros_like(W_in)}
         if previous is not None:
@@ -96,11 +91,11 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     # --- what sweeps share ---
 
-    def _keep_probability(self, frequency: np.ndarray) -> np.ndarray:
+    def keep_probability(self, frequency: np.ndarray) -> np.ndarray:
         """Return the probability that an occurrence is kept: (n_rows,) float32, 0 for words below min_count."""
-        return keep_probability(frequency, self.sample, self.min_count)
+        return text_kernels.keep_probability(frequency, self.sample, self.min_count)
 
-    def _documents(self, chunk: Chunk) -> np.ndarray:
+    def texts(self, chunk: Chunk) -> np.ndarray:
         """Return the bounds of the texts that no window crosses: (n + 1,) int64."""
         if self.ignore_sentence_ends:
             return np.array([0, chunk.n_tokens])
@@ -108,13 +103,29 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     # --- a commit ---
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Count the tokens trained so far, on which the learning rate depends."""
         trained = shared["trained"] + sums["tokens"]
         alpha = self.alpha - (self.alpha - self.min_alpha) * float(trained) / max(1, self.total_tokens)
         return shared | {"trained": trained}, {"alpha": max(self.min_alpha, alpha)}
 
     # --- evaluation ---
+
+    @abstractmethod
+    def rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
+        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
+
+    @property
+    def scores(self) -> "LossScores":
+        """The loss of a sample of pairs, and the nearest neighbours of some words."""
+        return LossScores(self)
+
+
+@dataclass(frozen=True)
+class LossScores(Scores):
+    """How all methods are scored and shown."""
+
+    algorithm: SkipGram
 
     def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
         """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours.
@@ -123,25 +134,21 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         """
         keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
         frequency = model.shared["frequency"][:n_words]
-        keep = self._keep_probability(frequency)
-        text = subsample(self._documents(chunk), chunk.words, keep, keys[0])
-        pairs = np.stack(_draw_neighbours(text, self.window, keys[1]), axis=1)
-        size = len(pairs) * self.negative
-        table = negative_table(frequency, self.ns_exponent, size, keys[2])
+        keep = self.algorithm.keep_probability(frequency)
+        text = subsample(self.algorithm.texts(chunk), chunk.words, keep, keys[0])
+        pairs = np.stack(_draw_neighbours(text, self.algorithm.window, keys[1]), axis=1)
+        size = len(pairs) * self.algorithm.negative
+        table = negative_table(frequency, self.algorithm.ns_exponent, size, keys[2])
         negatives = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
         # Only the rows of these words are read, because the model may be larger than memory.
         words, positions = np.unique(np.concatenate([pairs.ravel(), negatives]), return_inverse=True)
-        W_in, W_out = (self._rows_of(model, name, words) for name in MATRICES)
+        W_in, W_out = (self.algorithm.rows_of(model, name, words) for name in MATRICES)
         pairs = positions[: pairs.size].reshape(pairs.shape)
-        negatives = positions[pairs.size :].reshape(len(pairs), self.negative)
+        negatives = positions[pairs.size :].reshape(len(pairs), self.algorithm.negative)
         total = loss(W_in, W_out, pairs, negatives)
         return {"loss": np.float64(total), "pairs": np.int64(len(pairs))}
 
-    @abstractmethod
-    def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
-        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
-
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+    def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the mean loss of a pair of neighbours and its negatives, in natural logarithms."""
         loss = float(sums["loss"] / max(1, sums["pairs"]))
         if held_out:
@@ -154,21 +161,21 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
         Vectors that diverge can stay finite for a whole training, so a check for infinite numbers does not find them.
         """
-        loss_of_zeros = (1 + self.negative) * math.log(2)
+        loss_of_zeros = (1 + self.algorithm.negative) * math.log(2)
         if loss > DIVERGED * loss_of_zeros:
             # The text is the same in every epoch, so that Python shows it once.
             warnings.warn(
                 f"training diverges: the loss is more than {DIVERGED:g} times {loss_of_zeros:.4g}, that of vectors of "
-                f"zeros; {self.divergence_hint}",
+                f"zeros; {self.algorithm.divergence_advice}",
                 TrainingWarning,
                 stacklevel=2,
             )
 
     def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
         """Return some frequent words with their nearest neighbours among the most frequent words."""
-        words = data.vocabulary["word"].slice(0, min(self.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
-        W_in = self._rows_of(model, "W_in", np.arange(len(words)))
-        return describe_vectors(WordVectors(words, W_in[:, : self.dimension]))
+        words = data.vocabulary["word"].slice(0, min(self.algorithm.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
+        W_in = self.algorithm.rows_of(model, "W_in", np.arange(len(words)))
+        return describe_vectors(WordVectors(words, W_in[:, : self.algorithm.dimension]))
 
 
 def describe_vectors(vectors: WordVectors) -> list[WordGroup]:

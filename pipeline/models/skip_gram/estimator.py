@@ -9,8 +9,10 @@ from ....io.errors import DataError
 from ....io.messages import pluralize
 from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import merge_vocabularies, rank
+from ...engine.algorithm import MAX_SHARDS
+from ...engine.data import count_shards
 from ...engine.device import resolve_device
-from ...engine.epoch import shards_of
+from ...engine.training import Advice
 from ...topics import WordGroup
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike, InputMatrix, is_matrix
@@ -99,10 +101,28 @@ class SkipGramEstimator(CorpusEstimator):
             **parameters,
         )
 
+    def _advice(self) -> Advice:
+        names = {"dimension": "vector_size"}
+        if self.method == "strata":
+            return Advice(
+                size="lower vector_size, raise n_blocks",
+                divergence=StrataSkipGram.divergence_advice,
+                idle="to use more, raise n_blocks, the number of blocks of words",
+                names=names,
+            )
+        return Advice(
+            size="lower vector_size, choose method strata, which needs two blocks of the model at a time",
+            divergence=SequentialSkipGram.divergence_advice,
+            idle="to use more, choose method strata, which trains on any number of workers",
+            names=names,
+        )
+
     def _strata(self, data: Corpus, frequency: np.ndarray, parameters: dict[str, Any]) -> StrataSkipGram:
         device = resolve_device(self.device, True, "method 'strata'")
         mass = mass_of(frequency, self.min_count, self.sample)
-        size = grid_size(mass, data.n_tokens, len(shards_of(data.chunks)), self.epochs, self.window, self.n_blocks)
+        size = grid_size(
+            mass, data.n_tokens, count_shards(len(data.chunks), MAX_SHARDS), self.epochs, self.window, self.n_blocks
+        )
         blocks = deal_words(mass, size.n_blocks, self.seed)
         bounds = np.r_[0, np.cumsum(np.bincount(blocks, minlength=size.n_blocks))]
         return StrataSkipGram(

@@ -3,6 +3,7 @@
 Their modules in ``kernels/word2vec`` say what differs.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,9 +13,10 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.word2vec.text import TrainingOptions, empty_rows, negative_table, padded, subsample
 from ....kernels.word2vec.updates import TABLE_BITS
-from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, ModelView, Needs, PreviousModel, Shard, SweepResult
 from ...engine.device import kernels as kernels_on
 from .algorithm import MATRICES, SkipGram
 
@@ -30,13 +32,11 @@ class SequentialSkipGram(SkipGram):
     and the commit takes them as they are. Since there is one shard, no two deltas ever have to be merged.
     """
 
-    parallelism_hint: ClassVar[str] = "to use more, choose method strata, which trains on any number of workers"
-    divergence_hint: ClassVar[str] = (
+    divergence_advice: ClassVar[str] = (
         "lower alpha, window or negative, or choose method strata, which limits the steps of a batch"
     )
-    size_hint: ClassVar[str] = "lower vector_size, choose method strata, which needs two blocks of the model at a time"
 
-    max_shards: int | None = 1
+    max_shards: int = 1
     method: str = "par"
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
@@ -51,6 +51,15 @@ class SequentialSkipGram(SkipGram):
             device=model + 12 * chunk.tokens + 8 * chunk.documents + 4 * table,
         )
 
+    def needs(self, data: Corpus, n_workers: int) -> Needs:
+        """Return that there is one shard: its delta is the whole model, and cannot be added to another one."""
+        return Needs(device=self.device, shards=self.max_shards)
+
+    def begin(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first vectors of the words of each block."""
+        for block in blocks:
+            yield self._first_rows(data, np.arange(self.bounds[block], self.bounds[block + 1]), previous)
+
     def _table_size(self, tokens: int) -> int:
         """Return the size of the table of negatives: a power of two, at least the number of tokens if possible."""
         next_power = 1 << max(0, tokens - 1).bit_length()
@@ -59,19 +68,20 @@ class SequentialSkipGram(SkipGram):
     # --- a sweep ---
 
     def sweep(
-        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Train the whole model on one chunk."""
         keys = random.stream(random.key(*address), 4)
         frequency = model.shared["frequency"]
         table = negative_table(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
-        text = subsample(self._documents(chunk), chunk.words, self._keep_probability(frequency), keys[1])
-        if deltas is None:
+        text = subsample(self.texts(chunk), chunk.words, self.keep_probability(frequency), keys[1])
+        if shard.deltas is None:
             tokens = 0
             W_in, W_out = (self._trainable(model.block(0)[name]) for name in MATRICES)
         else:
-            tokens = int(deltas[0]["tokens"])
-            W_in, W_out = (deltas[0][name] for name in MATRICES)
+            (before,) = shard.deltas
+            tokens = int(before["tokens"])
+            W_in, W_out = (before[name] for name in MATRICES)
         options = self._training_options(int(model.shared["trained"]) + tokens, table, keys)
         kernels_on("word2vec.skip_gram", self.device).train(self.method, text, options, W_in, W_out)
         delta: Arrays = {"tokens": np.int64(tokens + chunk.n_tokens), "W_in": W_in, "W_out": W_out}
@@ -91,15 +101,13 @@ class SequentialSkipGram(SkipGram):
 
     # --- a commit ---
 
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Raise ValueError: there is one shard, so there are no two deltas."""
-        raise ValueError("a shard that trained the whole model cannot be merged with another shard")
-
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Replace the block by the trained matrices."""
+        RESIDENTS.bring_back(delta[name] for name in MATRICES)
         return {name: delta[name] for name in MATRICES}, {}
 
     # --- evaluation ---
 
-    def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
+    def rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
+        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
         return model.block(0)[name][words]

@@ -9,7 +9,7 @@ A sweep of a chunk trains nothing. It divides the chunk's pairs among the blocks
 Source: Lerer et al., "PyTorch-BigGraph: a large-scale graph embedding system" (SysML 2019), section 4.1: blocks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +25,17 @@ from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ....kernels.word2vec.sub_cells import device_bytes
 from ....kernels.word2vec.text import keep_probability, padded
-from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
+from ...engine.algorithm import (
+    Address,
+    MemoryEstimate,
+    Merge,
+    Metrics,
+    ModelView,
+    Needs,
+    PreviousModel,
+    Shard,
+    SweepResult,
+)
 from ...engine.device import kernels as kernels_on
 from ...engine.grid import Cell, GridAlgorithm
 from .algorithm import MATRICES, SkipGram, total_frequencies
@@ -35,6 +45,14 @@ from .algorithm import MATRICES, SkipGram, total_frequencies
 DEALING = -3
 TABLES = -4
 NEGATIVES = -6
+
+
+class JoinedPairs(Merge):
+    """Joins the pairs of several chunks. Nothing is copied, because each chunk's arrays have names of their own."""
+
+    def add(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Return the pairs of all deltas."""
+        return {name: array for delta in deltas for name, array in delta.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +68,12 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     int64.
     """
 
-    kernel_module: ClassVar[str] = "word2vec.cells"
     row_arrays: ClassVar[tuple[str, ...]] = ("W_in",)
     column_arrays: ClassVar[tuple[str, ...]] = ("W_out",)
-    parallelism_hint: ClassVar[str] = "to use more, raise n_blocks, the number of blocks of words"
-    size_hint: ClassVar[str] = "lower vector_size, raise n_blocks"
 
     steps: int = 1  # of the whole training
     passage: int = 1024  # kept words among which repetitions of a word are thinned
+    rounds: int = 1  # see `Needs.rounds`
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Bytes of a sweep: its chunk, the words' blocks and frequencies, and the pairs of the chunk."""
@@ -84,10 +100,22 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             device=2 * block + device_bytes(row_bytes // 4 // self.passes, self.n_blocks),
         )
 
-    def swept_memory(self, data: Corpus, n_workers: int) -> int:
-        """Expected bytes of a worker's part of the pairs of a step."""
+    def needs(self, data: Corpus, n_workers: int) -> Needs:
+        """Return the rounds, and the expected bytes of a worker's part of the pairs of a step."""
         mass = mass_of(total_frequencies(data, None), self.min_count, self.sample)
-        return self._pair_bytes(int(mass.sum()) // self.rounds) // n_workers
+        return Needs(
+            kernels={"word2vec.cells"},
+            device=self.device,
+            kept=self._pair_bytes(int(mass.sum()) // self.rounds) // n_workers,
+            rounds=self.rounds,
+            # Dealing the words takes longer than drawing their vectors.
+            begins=self.n_blocks,
+        )
+
+    @property
+    def merge(self) -> JoinedPairs:
+        """Deltas are joined."""
+        return JoinedPairs()
 
     def _pair_bytes(self, tokens: int) -> int:
         """Return the bytes that the pairs of ``tokens`` tokens take, if all of these tokens are kept."""
@@ -95,15 +123,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     # --- before the first sweep ---
 
-    def begin_ranges(self) -> list[range]:
-        """Return one range, because dealing the words takes longer than drawing their vectors."""
-        return [range(self.n_blocks)]
-
-    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return the first vectors of the words of one block."""
-        return next(self.begin_blocks(data, range(block, block + 1), previous))
-
-    def begin_blocks(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+    def begin(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the first vectors of the words of several blocks."""
         order = self._deal(total_frequencies(data, previous)).order
         for block in blocks:
@@ -126,7 +146,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     def _negatives(self, shared: Arrays, trained: int) -> Arrays:
         """Draw the tables of negatives of the next step, before which ``trained`` tokens were trained."""
         frequency = shared["frequency"]
-        keep = self._keep_probability(frequency)
+        keep = self.keep_probability(frequency)
         frequent = frequency * (frequency >= self.min_count)
         dealing = arrange((shared["places"] >> 16).astype(np.uint16), self.n_blocks)
         key = random.key(self.seed, TABLES, trained)
@@ -135,11 +155,11 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     # --- a sweep ---
 
     def sweep(
-        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Divide the chunk's pairs of neighbours among the blocks of their centres."""
         keys = random.stream(random.key(*address), 2)
-        keep = self._keep_probability(model.shared["frequency"])
+        keep = self.keep_probability(model.shared["frequency"])
         documents, first_documents = self._parts(chunk)
         pairs, counts = split_pairs(
             documents,
@@ -158,8 +178,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         for block, own in enumerate(np.split(pairs, ends[:-1])):
             # The numbers have leading zeros, so that the order of names is the order of the text.
             new.append({f"pairs {address.chunk:012}": own, f"counts {address.chunk:012}": counts[:, block]})
-        if deltas is not None:
-            new = [self.merge(old, delta) for old, delta in zip(deltas, new, strict=True)]
+        new = shard.plus(new, self.merge)
         return SweepResult(None, new, {"tokens": np.int64(chunk.n_tokens), "trained_pairs": counts.sum()})
 
     def _thinned_passage(self, step: int) -> int:
@@ -172,14 +191,10 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     def _parts(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return the documents' bounds, and the first document of each pass; a document in two passes is cut."""
-        documents = self._documents(chunk)
+        documents = self.texts(chunk)
         cuts = np.linspace(0, chunk.n_tokens, self.passes + 1).astype(np.int64)
         bounds = np.unique(np.concatenate([documents, cuts]))
         return bounds, np.searchsorted(bounds, cuts)
-
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Join two deltas of one block. Nothing is copied, because each chunk's arrays have names of their own."""
-        return left | right
 
     # --- the grid ---
 
@@ -225,15 +240,16 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     # --- a commit ---
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Count the tokens trained so far, and draw the negatives of the next step."""
-        shared, metrics = super().reduce_shared(shared, totals, sums)
+        shared, metrics = super().reduce(shared, totals, sums, history)
         metrics["trained_pairs"] = float(sums["trained_pairs"])
         return shared | self._negatives(shared, int(shared["trained"])), metrics
 
     # --- evaluation ---
 
-    def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
+    def rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
+        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
         places = model.shared["places"][words]
         blocks = places >> 16
         rows = np.empty((len(words), padded(self.dimension)), np.float32)

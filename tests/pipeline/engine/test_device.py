@@ -20,6 +20,7 @@ from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
+from corpusmill.pipeline.engine.grid import has_grid
 from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, usable_bytes
 from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore
@@ -214,31 +215,34 @@ def test_only_workers_touch_a_device(corpus, tmp_path):
     np.testing.assert_array_equal(LDA.load(str(tmp_path / "model")).components_, expected.components_)
 
 
+def described(algorithm, data, workers):
+    """Return the note of a plan about devices."""
+    return describe_devices(algorithm.needs(data, 1), data, workers, has_grid(algorithm))
+
+
 def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
     algorithm = Word2Vec(5, method="par")._algorithm(corpus)
     without = Capacity("w0", "tcp://x:1", 2, 0)
     devices = [
         Capacity(f"w{i}", f"{protocol}://x:1", 2, 0, device=1 << 30) for i, protocol in enumerate(["tcp", "ucx"])
     ]
-    assert describe_devices(algorithm, corpus, [without]) == ""
-    assert describe_devices(LDA(5, device="cpu")._algorithm(corpus), corpus, devices) == ""
-    assert describe_devices(NMF(5)._algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
-    assert describe_devices(algorithm, corpus, [without, devices[0]]).startswith("1 device; its deltas")
-    assert describe_devices(algorithm, corpus, [devices[1]] * 4) == (
-        "4 devices, one per worker; their deltas move through the memory of the host (ucx)"
-    )
-    assert describe_devices(algorithm, corpus, devices).endswith("through the memory of the host (tcp and ucx)")
+    assert described(algorithm, corpus, [without]) == ""
+    assert described(LDA(5, device="cpu")._algorithm(corpus), corpus, devices) == ""
+    assert described(NMF(5)._algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
+    assert described(algorithm, corpus, [without, devices[0]]) == "1 device, where its deltas are merged"
+    assert described(Word2Vec(5)._algorithm(corpus), corpus, devices[:1]).startswith("1 device; its deltas")
+    assert described(algorithm, corpus, devices).endswith("through the memory of the host (tcp and ucx)")
     # Other models merge deltas on devices, and the blocks of word vectors are trained there.
     for model in (NMF(5), LDA(5), RandomIndexing(50)):
-        assert describe_devices(model._algorithm(corpus), corpus, [devices[1]] * 4) == (
+        assert described(model._algorithm(corpus), corpus, [devices[1]] * 4) == (
             "4 devices, one per worker; their deltas move from device to device (ucx)"
         )
-    assert describe_devices(NMF(5)._algorithm(corpus), corpus, devices).endswith("of the host (tcp and ucx)")
-    assert describe_devices(Word2Vec(5)._algorithm(corpus), corpus, [devices[1]] * 2) == (
+    assert described(NMF(5)._algorithm(corpus), corpus, devices).endswith("of the host (tcp and ucx)")
+    assert described(Word2Vec(5)._algorithm(corpus), corpus, [devices[1]] * 2) == (
         "2 devices, one per worker; the blocks that they exchange move from device to device (ucx)"
     )
     pooled = [replace(device, device_manager="rmm.allocators.numba") for device in devices]
-    assert describe_devices(algorithm, corpus, pooled).endswith(
+    assert described(algorithm, corpus, pooled).endswith(
         "(tcp and ucx); arrays take device memory from RMM's stream-ordered pool"
     )
     started = RunStarted("runs/news", "lda", 0, 10, 3, 900, {}, devices="2 devices")
@@ -265,11 +269,11 @@ class Sizes(NamedTuple):
 def test_small_chunks_for_a_device_are_noted_with_a_size_that_keeps_all_devices_busy(corpus, chunks, devices, advice):
     workers = [Capacity(f"w{i}", f"tcp://x:{i}", 2, 0, device=1 << 30) for i in range(devices)]
     data = SimpleNamespace(chunks=[Sizes(100, tokens) for tokens in chunks])
-    found = describe_devices(LDA(5)._algorithm(corpus), data, workers)
+    found = describe_devices(LDA(5)._algorithm(corpus).needs(corpus, 1), data, workers)
     if advice is None:
         assert "chunk" not in found
     else:
         assert "chunks of about 500,000 tokens are small for a device, which then mostly waits for launches: " in found
         assert found.endswith(f"ingest with chunk_tokens={advice}")
     # A matrix of vectors in training is launched once for each chunk, which takes much longer.
-    assert "chunk" not in describe_devices(Word2Vec(5)._algorithm(corpus), data, workers)
+    assert "chunk" not in describe_devices(Word2Vec(5)._algorithm(corpus).needs(corpus, 1), data, workers, True)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,16 +17,17 @@ from corpusmill.pipeline.engine.cluster.leases import Leases
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.pool import balanced_places
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
-from corpusmill.pipeline.engine.data import reference
-from corpusmill.pipeline.engine.epoch import Training, shards_of, train
+from corpusmill.pipeline.engine.data import count_shards, shard_chunks
+from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.memory import PROCESS_BYTES
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.engine.training import Training
 from corpusmill.pipeline.engine.worker import tasks
 from helpers.faults import Faulty
-from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
+from helpers.toy import Tally, TallyScores, equal_blocks, job_of, model_of, write_toy_corpus
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +278,7 @@ def test_events_report_every_shard_and_every_epoch(corpus, tmp_path):
 def test_two_runs_in_one_process_keep_their_models_separate(corpus, expected, tmp_path):
     for name, algorithm in (("a", Tally()), ("b", Tally(bounds=equal_blocks(2))), ("c", Tally())):
         run = RunStore(str(tmp_path / name))
-        store = tasks.StepModel(tasks.TrainingJob(name, run, reference(corpus), algorithm, None, 7, 1 << 30), 1)
+        store = tasks.StepModel(job_of(algorithm, corpus, run, name, 1 << 30), 1)
         trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
         np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
 
@@ -290,6 +292,20 @@ def test_a_new_run_in_the_folder_of_a_deleted_one_starts_from_scratch(corpus, ex
 
 class Settled(Tally):
     """Has converged after two epochs."""
+
+    @property
+    def scores(self):
+        return SettledScores()
+
+
+class SettledScores(TallyScores):
+    """Ends training after two epochs, and notes the steps that are scored."""
+
+    scored: ClassVar[list[int]] = []
+
+    def score(self, model, chunk, state, address, n_words):
+        self.scored.append(address.step)
+        return super().score(model, chunk, state, address, n_words)
 
     def converged(self, history):
         return len(history) >= 2
@@ -306,15 +322,10 @@ def test_a_converged_run_stays_as_it_is(corpus, tmp_path):
 
 @pytest.mark.parametrize(("every", "evaluated"), [(9, [1, 2]), (2, [1, 2]), (0, [])])
 def test_the_epoch_that_converges_is_evaluated_once(corpus, tmp_path, every, evaluated):
-    scored = []
-
-    class Noted(Settled):
-        def score(self, model, chunk, state, address, n_words):
-            scored.append(address.step)
-            return super().score(model, chunk, state, address, n_words)
-
+    scored = SettledScores.scored
+    scored.clear()
     run = RunStore(str(tmp_path / "run"))
-    train(Training(Noted(), corpus, run, 9, evaluate_every=every), Synchronous())
+    train(Training(Settled(), corpus, run, 9, evaluate_every=every), Synchronous())
     assert [row["step"] for row in run.metrics if "train_tokens" in row] == evaluated
     assert scored == [step for step in evaluated for _ in corpus.chunks]
 
@@ -356,8 +367,8 @@ def test_the_cache_uses_the_memory_that_tasks_do_not_need(corpus):
 
 
 def test_shards_are_fixed_by_the_data_alone():
-    assert shards_of([None] * 3) == [[0], [1], [2]]
-    many = shards_of([None] * 1000)
+    assert [list(shard_chunks(3, 256, shard)) for shard in range(count_shards(3, 256))] == [[0], [1], [2]]
+    many = [shard_chunks(1000, 256, shard) for shard in range(count_shards(1000, 256))]
     assert len(many) <= 256
     assert [c for shard in many for c in shard] == list(range(1000))
 
@@ -381,7 +392,7 @@ def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_
         now[0] += 1.0
         return tasks.read_model(job, 1, part)
 
-    job = tasks.TrainingJob("cold cache", RunStore(str(tmp_path / "run")), reference(corpus), Tally(), None, 7, 0)
+    job = job_of(Tally(), corpus, RunStore(str(tmp_path / "run")), "cold cache", 0)
     watch = tasks.Stopwatch()
     model = tasks.StepModel(job, 1, watch, read_for_a_second)
     for _ in range(20):
@@ -395,7 +406,7 @@ def test_an_array_of_all_blocks_is_joined_once_for_all_chunks_of_a_step(corpus, 
     algorithm = Tally(bounds=equal_blocks(3))
     expected = trained(corpus, tmp_path / "run", algorithm=algorithm, epochs=2)
     run = RunStore(str(tmp_path / "run"))
-    job = tasks.TrainingJob("joined", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
+    job = job_of(algorithm, corpus, run, "joined", 1 << 20)
     joined = tasks.StepModel(job, 2).joined("counts")
     np.testing.assert_array_equal(joined, expected)
     assert tasks.StepModel(job, 2).joined("counts") is joined
@@ -406,7 +417,7 @@ def test_a_joined_array_of_an_older_step_leaves_the_cache_when_another_is_joined
     algorithm = Tally(bounds=equal_blocks(3))
     trained(corpus, tmp_path / "run", algorithm=algorithm, epochs=2)
     run = RunStore(str(tmp_path / "run"))
-    job = tasks.TrainingJob("joined twice", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
+    job = job_of(algorithm, corpus, run, "joined twice", 1 << 20)
     model = tasks.StepModel(job, 1)
     # Stands for an array that only some steps need.
     tasks.CACHE.put(("joined twice", "joined", "other"), model.joined("counts"), version=1, nbytes=8, budget=1 << 20)

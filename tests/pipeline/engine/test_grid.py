@@ -4,7 +4,8 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.algorithm import Needs
+from corpusmill.pipeline.engine.epoch import SWEEP_SHARE, Training, train
 from corpusmill.pipeline.engine.events import CellsTrained, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.grid import Grid
@@ -39,7 +40,7 @@ def test_sweeps_and_cells_together_are_the_tokens_of_an_epoch(corpus, tmp_path):
     train(Training(algorithm_of(4, passes=3), corpus, run, 1, callbacks=[events.append]), Synchronous())
     cells = [event for event in events if isinstance(event, CellsTrained)]
     swept = sum(event.tokens for event in events if isinstance(event, ShardSwept))
-    assert swept == pytest.approx(corpus.n_tokens * Neighbours.sweep_share)
+    assert swept == pytest.approx(corpus.n_tokens * SWEEP_SHARE)
     assert sum(event.cells for event in cells) == 3 * 4 * 4
     assert sum(event.tokens for event in cells) + swept == pytest.approx(corpus.n_tokens)
 
@@ -68,9 +69,13 @@ def test_a_number_of_blocks_that_is_no_power_of_two_is_refused():
         algorithm_of(3)
 
 
-def test_several_ranges_of_blocks_are_refused():
-    with pytest.raises(ValueError, match="n_ranges is 2: a grid is swept in one range"):
-        algorithm_of(4, n_ranges=2)
+def test_several_ranges_of_blocks_are_refused(corpus, tmp_path):
+    class Ranges(Neighbours):
+        def needs(self, data, n_workers):
+            return Needs(ranges=2)
+
+    with pytest.raises(ValueError, match="ranges is 2: a grid is swept in one range"):
+        trained(corpus, tmp_path / "run", algorithm_of(4, Ranges))
 
 
 def test_a_grid_warns_of_idle_threads(corpus, tmp_path, cluster_of):

@@ -53,7 +53,7 @@ def test_deltas_are_released_block_by_block_and_lists_of_the_caller_stay():
         alive.append(sum(reference() is not None for reference in references))
         return add_all(deltas)
 
-    sums = PartialSums(2, merge, is_exact=True)
+    sums = PartialSums(2, merge, exact_bytes=0)
     sums.add((0, 1), lists[0])
     assert lists[0] == given[0]
     del given
@@ -87,7 +87,7 @@ def test_consecutive_shards_leave_few_sums():
 
 
 def test_exact_sums_are_merged_at_once():
-    sums = PartialSums(100, add_all, is_exact=True)
+    sums = PartialSums(100, add_all, exact_bytes=0)
     for shard in (7, 99, 3):
         sums.add((shard, shard + 1), [{"sum": shard}, {"sum": 10 * shard}])
     ((_, deltas),) = sums.items()
@@ -96,7 +96,7 @@ def test_exact_sums_are_merged_at_once():
 
 def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
     merges, add_many = recorded_merges()
-    sums = PartialSums(16, add_many, is_exact=True, wait_bytes=0)
+    sums = PartialSums(16, add_many, exact_bytes=0)
     sums.add((0, 1), [{"sum": np.ones(8, np.int64)}])
     for shard in range(1, 9):
         sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
@@ -109,7 +109,7 @@ def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
 
 def test_small_exact_sums_wait_until_they_have_enough_bytes():
     merges, add_many = recorded_merges()
-    sums = PartialSums(16, add_many, is_exact=True, wait_bytes=40)
+    sums = PartialSums(16, add_many, exact_bytes=40)
     for shard in range(6):
         sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
     assert merges == [5]
@@ -120,16 +120,16 @@ def test_small_exact_sums_wait_until_they_have_enough_bytes():
 
 def test_an_array_that_the_deltas_of_several_blocks_share_counts_once():
     merges, add_many = recorded_merges()
-    sums = PartialSums(16, add_many, is_exact=True, wait_bytes=40)
+    sums = PartialSums(16, add_many, exact_bytes=40)
     for shard in range(5):
         shared = np.ones(1, np.int64)
         sums.add((shard, shard + 1), [{"sum": shared}, {"sum": shared}])
         assert merges == ([] if shard < 4 else [5, 5])
 
 
-@pytest.mark.parametrize("is_exact", [False, True])
-def test_threads_lose_no_delta(is_exact):
-    sums = PartialSums(256, add_all, is_exact)
+@pytest.mark.parametrize("exact_bytes", [None, 0])
+def test_threads_lose_no_delta(exact_bytes):
+    sums = PartialSums(256, add_all, exact_bytes)
 
     def add_some(first):
         for shard in range(first, 256, 4):

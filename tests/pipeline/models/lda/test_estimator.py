@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from operator import attrgetter
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -262,7 +263,8 @@ def test_the_plan_counts_what_a_worker_has_swept_however_many_chunks_there_are(t
     algorithm = LDA(400, n_blocks=n_blocks)._algorithm(corpus)
     executor = Keeping()
     train(Training(algorithm, corpus, RunStore(str(tmp_path / "run")), 1, evaluate_every=0), executor)
-    planned = algorithm.largest_task(corpus).delta + algorithm.swept_memory(corpus, n_workers=1)
+    largest = max((algorithm.memory(corpus, chunk) for chunk in corpus.chunks), key=attrgetter("total"))
+    planned = largest.delta + algorithm.needs(corpus, 1).kept
     # As many counts may wait to be merged as the kept sum has.
     assert 2 * executor.kept[0] <= planned <= 4 * executor.kept[0]
 
@@ -270,8 +272,8 @@ def test_the_plan_counts_what_a_worker_has_swept_however_many_chunks_there_are(t
 @pytest.mark.filterwarnings("ignore:.*choose at most")
 def test_more_workers_keep_fewer_counts_each_unless_all_have_those_of_the_whole_model(corpus):
     few, many = (LDA(n_topics, n_blocks=4)._algorithm(corpus) for n_topics in (2, 1000))
-    assert few.swept_memory(corpus, 2) == few.swept_memory(corpus, 1) > 0
-    assert many.swept_memory(corpus, 2) < 0.6 * many.swept_memory(corpus, 1)
+    assert few.needs(corpus, 2).kept == few.needs(corpus, 1).kept > 0
+    assert many.needs(corpus, 2).kept < 0.6 * many.needs(corpus, 1).kept
 
 
 @pytest.mark.filterwarnings("ignore:.*choose at most")

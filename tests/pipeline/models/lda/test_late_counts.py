@@ -40,7 +40,7 @@ def test_a_model_does_not_depend_on_the_number_of_chunks_in_a_shard(monkeypatch)
     assert len(corpus.chunks) > 4
     models = []
     for most in (1, 2, 4096):
-        monkeypatch.setattr(Esca, "default_max_shards", most)
+        monkeypatch.setattr(Esca, "most_shards", most)
         models.append(LDA(5, max_iter=3, sampler="esca").fit(corpus).model_)
     for model in models[1:]:
         assert_equal(model.blocks[0], models[0].blocks[0])

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 from corpusmill import LDA
-from corpusmill.pipeline.engine.algorithm import Address, nbytes
+from corpusmill.pipeline.engine.algorithm import Address, Shard, nbytes
 from corpusmill.pipeline.engine.capacity import Capacity
-from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker.cache import CACHE
-from corpusmill.pipeline.engine.worker.tasks import StepModel, TrainingJob
-from helpers.toy import write_topic_corpus
+from corpusmill.pipeline.engine.worker.tasks import StepModel
+from helpers.toy import job_of, write_topic_corpus
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +39,11 @@ def test_sweeps_of_a_model_that_is_larger_than_the_cache_have_the_same_result(co
     results = []
     # Nothing is cached; one packed block is; all packed blocks are; all blocks are, and not packed.
     for cache_bytes in (0, 4000, 12_000, 1 << 20):
-        job = TrainingJob(f"{sampler} {cache_bytes}", run, reference(corpus), algorithm, None, 3, cache_bytes)
+        job = job_of(algorithm, corpus, run, f"{sampler} {cache_bytes}", cache_bytes)
         stored = StepModel(job, 2)
         chunk = algorithm.load_chunk(corpus, 1, stored)
-        result = algorithm.sweep(stored, chunk, run.state(2, 1), None, Address(3, 3, 1))
-        score = algorithm.score(stored, chunk, run.state(2, 1), Address(3, 2, 1), algorithm.n_words)
+        result = algorithm.sweep(stored, chunk, run.state(2, 1), Shard(None, range(3)), Address(3, 3, 1))
+        score = algorithm.scores.score(stored, chunk, run.state(2, 1), Address(3, 2, 1), algorithm.n_words)
         results.append({"z": result.state["z"]} | score)
         assert CACHE.nbytes <= cache_bytes
         assert (CACHE.nbytes > 0) == (cache_bytes > 0)
@@ -60,7 +59,7 @@ def test_only_the_rows_that_are_needed_are_unpacked_if_the_cache_is_too_small(co
     lengths = np.diff(expected["row_ptr"])
     rows = np.arange(len(lengths)) % 3 == 1
     for cache_bytes, others in ((0, 0), (1 << 20, lengths[~rows])):
-        job = TrainingJob(f"rows {cache_bytes}", run, reference(corpus), model._algorithm(corpus), None, 3, cache_bytes)
+        job = job_of(model._algorithm(corpus), corpus, run, f"rows {cache_bytes}", cache_bytes)
         block = StepModel(job, 1).block(0, rows)
         found = np.diff(block["row_ptr"])
         np.testing.assert_array_equal(found[rows], lengths[rows])

@@ -120,7 +120,9 @@ def test_whether_a_rise_is_slow_does_not_depend_on_scale_or_offset(values, scale
 
 def test_auto_changes_after_thirty_epochs_if_nothing_is_scored(corpus):
     algorithm = LDA(5, sampler="auto")._algorithm(corpus)
-    slow = [bool(algorithm.update_schedule({"slow": np.bool_(False)}, [{"epoch": 1}] * n)["slow"]) for n in (29, 30)]
+    shared = algorithm.begin_shared(corpus, None)
+    totals = {"totals": shared["totals"]}
+    slow = [bool(algorithm.reduce(shared, totals, {}, [{"epoch": 1}] * n)[0]["slow"]) for n in (29, 30)]
     assert slow == [False, True]
 
 

@@ -19,7 +19,7 @@ from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
-from corpusmill.pipeline.models.nmf.factorization import cut_sums
+from corpusmill.pipeline.models.nmf.deltas import cut_sums
 from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
 from helpers.models import fitted_rows
@@ -114,8 +114,8 @@ def test_deltas_that_are_added_in_place_have_the_same_bits_in_all_blocks(tmp_pat
     rng = np.random.default_rng(0)
     # The deltas of all blocks have the same Q, as those of a sweep do.
     left, right = (cut_sums(algorithm.bounds, rng.random((60, 5)), rng.random((5, 5))) for _ in range(2))
-    expected = [algorithm.merge(*pair) for pair in zip(left, right, strict=True)]
-    found = [algorithm.merge_many(pair, may_overwrite=True) for pair in zip(left, right, strict=True)]
+    expected = [algorithm.merge.add(pair) for pair in zip(left, right, strict=True)]
+    found = [algorithm.merge.add(pair, may_overwrite=True) for pair in zip(left, right, strict=True)]
     for block, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(block["P"], wanted["P"])
         np.testing.assert_array_equal(block["Q"], wanted["Q"])
@@ -145,7 +145,7 @@ def test_epochs_and_penalties_equal_those_of_scikit_learn(penalties, tmp_path):
     start = np.zeros((40, 4))
     nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
     peer = decomposition.NMF(4, init="custom", solver="cd", tol=0, max_iter=3, **penalties)
-    expected = peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(matrix, 0, None)["W"].T))
+    expected = peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.first_block(matrix, 0, None)["W"].T))
     np.testing.assert_allclose(H, expected, atol=1e-10)
     np.testing.assert_allclose(model.components_, peer.components_, atol=1e-10)
     assert model.reconstruction_err_ == pytest.approx(peer.reconstruction_err_, rel=1e-8)
@@ -174,7 +174,7 @@ def test_the_gradient_criterion_stops_in_the_same_epoch_as_scikit_learn(penaltie
     start = np.zeros((110, 4))
     nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
     peer = decomposition.NMF(4, init="custom", solver="cd", tol=1e-3, max_iter=500, **penalties)
-    peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(matrix, 0, None)["W"].T))
+    peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.first_block(matrix, 0, None)["W"].T))
     model.fit(matrix)
     assert 10 < model.n_iter_ < 500
     assert model.n_iter_ == peer.n_iter_
@@ -479,11 +479,11 @@ def test_a_component_that_no_row_uses_gets_new_numbers_that_do_not_depend_on_the
         algorithm = small(n_components=3, n_blocks=n_blocks, **options)._algorithm(matrix)
         shared = algorithm.begin_shared(matrix, None)
         column = []
-        for block in algorithm.begin_blocks(matrix, range(n_blocks), None):
+        for block in algorithm.begin(matrix, range(n_blocks), None):
             # The block must keep in mind where it is.
             for _ in range(2):
                 delta = {"P": np.zeros_like(block["W"]), "Q": np.diag([1.0, 0.0, 2.0])}
-                block, _ = algorithm.apply(block, delta, shared)
+                block, _ = algorithm.apply(block, delta, shared, dict)
             column += block["W"][:, 1].tolist()
         return column
 

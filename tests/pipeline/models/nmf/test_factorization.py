@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from corpusmill.pipeline.models.nmf.factorization import cut_sums, shard_sums
+from corpusmill.pipeline.models.nmf.deltas import cut_sums, shard_sums
 
 
 @pytest.mark.parametrize("bounds", [(0, 6), (0, 2, 6)])

@@ -8,7 +8,7 @@ from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.kernels.nmf.products import SparseRows, add_column_products, sparse_matrix
 from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.models.nmf import frobenius
-from corpusmill.pipeline.models.nmf.factorization import cut_sums
+from corpusmill.pipeline.models.nmf.deltas import cut_sums
 from corpusmill.pipeline.models.nmf.frobenius import Hals
 from corpusmill.pipeline.models.nmf.late_products import is_late, is_smaller, late
 
@@ -35,10 +35,10 @@ def deltas_of(seed):
 def test_late_deltas_add_up_to_the_bits_of_their_sums(which):
     algorithm = small_algorithm()
     pairs = [deltas_of(seed) for seed in range(2)]
-    expected = [algorithm.merge(*blocks) for blocks in zip(pairs[0][1], pairs[1][1], strict=True)]
+    expected = [algorithm.merge.add(blocks) for blocks in zip(pairs[0][1], pairs[1][1], strict=True)]
     for may_overwrite in (False, True):
         chosen = [pair[kind] for pair, kind in zip(pairs, which, strict=True)]
-        merged = [algorithm.merge_many(pair, may_overwrite) for pair in zip(*chosen, strict=True)]
+        merged = [algorithm.merge.add(pair, may_overwrite) for pair in zip(*chosen, strict=True)]
         for found, wanted in zip(merged, expected, strict=True):
             np.testing.assert_array_equal(found["P"], wanted["P"])
             np.testing.assert_array_equal(found["Q"], wanted["Q"])
@@ -48,14 +48,14 @@ def test_merge_leaves_both_deltas_as_they_are():
     algorithm = small_algorithm()
     (first, _), (_, second) = deltas_of(0), deltas_of(1)
     before = second[0]["P"].copy()
-    algorithm.merge(first[0], second[0])
+    algorithm.merge.add([first[0], second[0]])
     np.testing.assert_array_equal(second[0]["P"], before)
 
 
 def test_a_late_delta_travels_with_its_sums():
     (first, expected) = deltas_of(0)
     for delta, wanted in zip(first, expected, strict=True):
-        packed = small_algorithm().pack(delta)
+        packed = small_algorithm().merge.pack(delta)
         assert not is_late(packed)
         np.testing.assert_array_equal(packed["P"], wanted["P"])
 
@@ -79,7 +79,7 @@ def test_models_do_not_depend_on_when_products_are_computed(tmp_path, monkeypatc
     A = scipy.sparse.random(200, 400, 0.03, "csr", np.float32, random_state=0)
     matrix = write_matrix(str(tmp_path / "m"), A, "float32", chunk_numbers=500)
     assert len(matrix.chunks) > 3
-    monkeypatch.setattr(Hals, "default_max_shards", most_shards)
+    monkeypatch.setattr(Hals, "most_shards", most_shards)
     models = []
     n_late = []
     for may_be_late in (True, False):

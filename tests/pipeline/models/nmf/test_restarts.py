@@ -94,10 +94,10 @@ def test_an_epoch_does_not_copy_the_columns_of_idle_restarts(tmp_path):
     matrix = write_matrix(tmp_path / "matrix", cells())
     algorithm = small(restarts=3, n_components=5)._algorithm(matrix)
     algorithm = replace(algorithm, max_columns=10)
-    block = algorithm.begin(matrix, 0, None)
+    block = next(algorithm.begin(matrix, range(1), None))
     assert block["idle_restarts"].tolist() == [2]
     delta = {"P": np.ones((40, 10), np.float32), "Q": np.ones(50)}
-    after, _ = algorithm.apply(block, delta, algorithm.begin_shared(matrix, None))
+    after, _ = algorithm.apply(block, delta, algorithm.begin_shared(matrix, None), dict)
     assert after["idle_W"] is block["idle_W"]
     assert after["W"] is not block["W"]
 

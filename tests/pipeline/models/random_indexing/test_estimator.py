@@ -11,7 +11,7 @@ from corpusmill import RandomIndexing
 from corpusmill.io.errors import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import text as ri_text
-from corpusmill.pipeline.engine.algorithm import Address
+from corpusmill.pipeline.engine.algorithm import Address, Shard
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import Described, RunStarted
@@ -82,10 +82,11 @@ def test_sums_of_rare_words_are_those_of_other_words(corpus):
     shared = algorithm.begin_shared(corpus, None)
     assert shared["rare"].any()
     shared["rare"] = np.zeros_like(shared["rare"])
-    begun = TrainedModel([algorithm.begin(corpus, 0, None)], shared, corpus.vocabulary, {})
+    begun = TrainedModel([next(algorithm.begin(corpus, range(1), None))], shared, corpus.vocabulary, {})
     chunks = [corpus.read_chunk(number) for number in range(len(corpus.chunks))]
-    deltas = [algorithm.sweep(begun, chunk, None, None, Address(5, 1, chunk.number)).deltas[0] for chunk in chunks]
-    block, _ = algorithm.apply(begun.block(0), algorithm.merge_many(deltas), shared)
+    alone = Shard(None, range(1))
+    deltas = [algorithm.sweep(begun, chunk, None, alone, Address(5, 1, chunk.number)).deltas[0] for chunk in chunks]
+    block, _ = algorithm.apply(begun.block(0), algorithm.merge.add(deltas), shared, dict)
     for name, array in expected.model_.block(0).items():
         np.testing.assert_array_equal(block[name], array)
 

@@ -59,7 +59,7 @@ def text_of(corpus, n=None):
 def test_published_methods_are_the_kernel_chunk_by_chunk(corpus, method):
     model = small(method=method, epochs=1).fit(corpus)
     algorithm = small(method=method, epochs=1)._algorithm(corpus)
-    begun, frequency = algorithm.begin(corpus, 0, None), algorithm.begin_shared(corpus, None)["frequency"]
+    begun, frequency = next(algorithm.begin(corpus, range(1), None)), algorithm.begin_shared(corpus, None)["frequency"]
     W_in, W_out = (begun[name].copy() for name in MATRICES)
     slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
     for c in range(len(corpus.chunks)):
@@ -104,7 +104,7 @@ def test_cells_are_trained_as_the_kernel_trains_them(corpus):
     model = small(n_blocks=2, epochs=1).fit(corpus)
     shared = algorithm.begin_shared(corpus, None)
     dealing = arrange((shared["places"] >> 16).astype(np.uint16), 2)
-    blocks = [algorithm.begin(corpus, block, None) for block in range(2)]
+    blocks = list(algorithm.begin(corpus, range(2), None))
     pieces = {}
     for c in range(len(corpus.chunks)):
         chunk, keys = corpus.read_chunk(c), random.stream(random.key(1, 1, c), 2)
@@ -147,7 +147,7 @@ def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
 def test_the_plan_counts_the_pairs_that_a_worker_keeps_during_a_step(corpus):
     algorithm = small(n_blocks=4)._algorithm(corpus)
     alone, shared = (make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 1 << 30), n) for n in (1, 2))
-    assert alone.held - shared.held == algorithm.swept_memory(corpus, 2) > 0
+    assert alone.held - shared.held == algorithm.needs(corpus, 2).kept > 0
 
 
 def test_pairs_that_do_not_fit_are_refused_with_the_way_out(corpus):
@@ -355,12 +355,12 @@ def test_words_that_are_numbers_are_refused_with_what_to_pass(documents):
 def test_documents_of_one_word_are_skipped():
     model = small(epochs=1).fit([["a"], ["b", "c", "b"], ["a"]] * 20)
     corpus = corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)
-    start = small(epochs=1)._algorithm(corpus).begin(corpus, 0, None)["W_in"]
+    start = small(epochs=1)._algorithm(corpus).begin(corpus, range(1), None)
+    start = next(start)["W_in"]
     np.testing.assert_array_equal(model.wv["a"], start[model.wv.key_to_index["a"], :12])
 
 
-def test_published_methods_never_merge_shards(corpus):
+def test_published_methods_have_one_shard(corpus):
     algorithm = small(method="par")._algorithm(corpus)
     assert isinstance(algorithm, SequentialSkipGram)
-    with pytest.raises(ValueError, match="cannot be merged"):
-        algorithm.merge({}, {})
+    assert algorithm.needs(corpus, 4).shards == 1

@@ -1,0 +1,77 @@
+"""How LDA is scored and shown: likelihoods per token, and the words of the largest topics."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import Corpus
+from ....io.stores.store import Arrays
+from ....kernels import random
+from ....kernels.lda.counts import count_documents, topic_totals
+from ....kernels.lda.esca import log_likelihood
+from ...engine.algorithm import Address, Metrics, ModelView, Scores
+from ...topics import WordGroup
+from .inference import TrainedTopics, score_by_completion
+from .word_topics import kernel_blocks, stored_blocks, top_words
+
+#: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
+_HELD_OUT = -2
+#: How many topics, and words of each, `TopicScores.describe` shows.
+_SHOWN_TOPICS = 24
+_SHOWN_WORDS = 8
+
+
+@dataclass(frozen=True)
+class TopicScores(Scores):
+    """Scores of all samplers."""
+
+    bounds: tuple[int, ...]  # of the blocks
+    n_words: int  # V, including words that only the previous model has
+    n_topics: int
+
+    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
+        """Return the log-likelihood of a chunk and its number of tokens.
+
+        Training documents are scored given the topics of their tokens, held-out documents by document completion.
+        """
+        chunk = chunk.completed()
+        if state is None:
+            keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
+            return score_by_completion(chunk.doc_ptr, chunk.words, self._topics_of_words(model, n_words), keys)
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
+        total = sum(
+            log_likelihood(chunk, rows, block) for block in kernel_blocks(model, self.bounds, self.n_words, chunk)
+        )
+        return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
+
+    def _topics_of_words(self, model: ModelView, n_words: int) -> TrainedTopics:
+        """Return the topics as distributions over the corpus's first ``n_words`` words, as if it had no others."""
+        shared = model.shared
+        n_later = max(0, self.bounds[-1] - n_words)
+        if n_later:
+            later = np.zeros_like(shared["totals"])
+            for j in range(len(self.bounds) - 1):
+                if self.bounds[j + 1] > n_words:
+                    block = model.block(j)
+                    start = block["row_ptr"][max(0, n_words - self.bounds[j])]
+                    later += topic_totals(block["topics"][start:], block["counts"][start:], self.n_topics)
+            shared = {**shared, "totals": shared["totals"] - later}
+        return TrainedTopics(stored_blocks(model, self.bounds), shared, self.n_words - n_later)
+
+    def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Return the log-likelihood per token (Moon 2019, equation 2.4, there of test documents)."""
+        name = "held_out_log_likelihood" if held_out else "log_likelihood"
+        return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
+
+    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
+        """Return size and top words of the largest topics."""
+        totals = model.shared["totals"] - model.shared["seeded"]
+        shares = totals / max(1, totals.sum())
+        best = top_words(stored_blocks(model, self.bounds), self.n_topics, _SHOWN_WORDS)
+        names = data.vocabulary["word"]
+        groups = []
+        for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:
+            words = [names[word].as_py() for word, _ in best[k]]
+            groups.append(WordGroup(f"{shares[k]:.1%}", words))
+        return groups

@@ -1,0 +1,92 @@
+"""Models of a user's own module: an algorithm, such as "my_module:MyModel", in place of a kind of model.
+
+The module must be importable where training starts: its file may lie in the current folder. It is sent to the workers
+of a cluster, unless it is installed.
+"""
+
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...io.errors import DataError
+from ...io.stores.corpus import Corpus
+from ..engine.algorithm import Algorithm, AnyAlgorithm
+from ..engine.executors import OnDask, executor_for
+from .base.blocks import equal_blocks
+from .base.fit_options import FitOptions
+from .base.inputs import DataLike
+from .base.parameters import RandomState
+from .base.saved import SavedModel
+from .base.text import CorpusEstimator, TextEstimator
+
+
+class OwnModel(CorpusEstimator):
+    """Trains an algorithm of a user's own module. ``parameters`` are the fields of the algorithm, except ``bounds``."""
+
+    _algorithm_class: ClassVar[type[AnyAlgorithm]]
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any] | None = None,
+        max_iter: int = 10,
+        n_blocks: int = 1,
+        random_state: RandomState = 0,
+    ):
+        self.parameters = parameters
+        self.max_iter = max_iter
+        self.n_blocks = n_blocks
+        self.random_state = random_state
+
+    def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
+        executor = executor_for(options.client)
+        file = inspect.getsourcefile(self._algorithm_class)
+        if isinstance(executor, OnDask) and file is not None and "site-packages" not in file:
+            # Scheduler and workers import the module too, and may be on other machines.
+            executor.client.upload_file(file)
+        return super()._train(X, options, previous)
+
+    def _planned_epochs(self) -> int:
+        return self.max_iter
+
+    def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> AnyAlgorithm:
+        given = dict(self.parameters or {})
+        known = {field.name for field in fields(self._algorithm_class)} - {"bounds"}
+        if unknown := sorted(given.keys() - known):
+            raise ValueError(f"{self._kind} has no parameter {unknown[0]!r}: it has {', '.join(sorted(known))}")
+        # As they come from a configuration or from run.json: lists stand for tuples.
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        return self._algorithm_class(bounds=equal_blocks(data.n_words, self.n_blocks), **values)
+
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
+        raise DataError(f"{self._kind} is an algorithm, which trains only: write an estimator to apply it to documents")
+
+
+@cache
+def own_estimator(kind: str) -> type[TextEstimator]:
+    """Return the estimator that "module:class" names: the class itself, or `OwnModel` of an algorithm.
+
+    Raises DataError if there is none.
+    """
+    module, _, name = kind.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        # A command of an installed package does not look into the current folder by itself.
+        sys.path.append(here)
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise DataError(
+            f"{kind}: {error}; start where {module.partition('.')[0]}.py is, or install its package"
+        ) from error
+    if isinstance(found, type) and issubclass(found, TextEstimator):
+        return found
+    if isinstance(found, type) and issubclass(found, Algorithm):
+        return type(name, (OwnModel,), {"_kind": kind, "_algorithm_class": found, "__module__": __name__})
+    raise DataError(f"{kind}: is neither an estimator nor an algorithm; see docs/how-to/adding-a-model.md")

@@ -1,0 +1,29 @@
+"""Runs that were stored before keep their fingerprints, so they can be resumed."""
+
+from types import SimpleNamespace
+
+import pytest
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
+from corpusmill.pipeline.engine.run import describe
+from helpers.toy import write_toy_corpus
+
+#: Estimators, and the fingerprints that their runs had before algorithms lost n_ranges, max_shards and rounds.
+FINGERPRINTS = {
+    "lda": (LDA(3), "b70b1dac6f4fe1eb530ea7c29ceb5f79"),
+    "lda-gibbs": (LDA(3, sampler="gibbs", seeds=[["w001"]]), "88e24709bfd0695cdb978ba197343b49"),
+    "lda-auto": (LDA(3, sampler="auto", n_blocks=2), "998d43c80c9da62ea6c6142fa185fdf1"),
+    "nmf": (NMF(3), "cc1e476d25823776f0bb185d09a01604"),
+    "nmf-divergence": (NMF(3, solver="mu", beta_loss="kullback-leibler"), "d92b012a761a868ea00041605966ba72"),
+    "nmf-restarts": (NMF(3, restarts=2), "2c2110be2fe2fa2f403f7f76b07440e0"),
+    "random-indexing": (RandomIndexing(64, n_blocks=3), "e74128a9b11a3ef0291eea9693e9b5c5"),
+    "word2vec": (Word2Vec(8, min_count=1), "da32bad3132d4d1dbeb878b3b346f937"),
+    "word2vec-par": (Word2Vec(8, min_count=1, method="par"), "41207b0ca23e6e3de92c15af211219d3"),
+}
+
+
+@pytest.mark.parametrize("case", FINGERPRINTS)
+def test_a_run_keeps_its_fingerprint(tmp_path, case):
+    estimator, expected = FINGERPRINTS[case]
+    algorithm = estimator._algorithm(write_toy_corpus(tmp_path / "corpus"))
+    data = SimpleNamespace(url="", title="", part="train", hash="0", kind="corpus")
+    assert describe(algorithm, data, None, 0, [[0]], {})["fingerprint"] == expected

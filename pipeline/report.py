@@ -11,11 +11,11 @@ from .engine.run import RunStore, model_kind
 from .formatting import model_title
 from .models.base.capabilities import HasWordVectors
 from .models.base.estimator import Estimator
+from .models.base.in_use import model_place
 from .models.base.saved import has_model, read_model_meta
 from .models.base.topics import TopicModel
 from .models.nmf.restarts import RestartedEstimator
 from .models.registry import load_model, model_of_run
-from .models.versions import model_place
 from .topics import Topic
 from .views.pages.comparison import render_comparison
 from .views.pages.contents import Contents, Table

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...configs.validation import validated_options
 from ...io.readers.batches import ReadOptions
 from ...io.text.tokens import TokenOptions
 from ...io.text.vocabulary import VocabularyOptions
+
+if TYPE_CHECKING:
+    from ...configs.schema import Config
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,16 @@ def make_options(given: Mapping[str, Any]) -> IngestOptions:
     if unknown:
         raise TypeError(f"there is no option {unknown[0]!r} of ingest; the options are {', '.join(names)}")
     return IngestOptions(**validated_options(given))
+
+
+def ingest_options(config: "Config", overwrite: bool = False) -> IngestOptions:
+    """Return the options of ingest from the sections ``source`` and ``corpus``; raise ValueError without a source."""
+    if config.source is None:
+        raise ValueError("source: nothing to ingest; set source.path, or use `corpusmill train` on an existing corpus")
+    sections = config.source.model_dump() | config.corpus.model_dump()
+    names = {field.name for field in fields(IngestOptions)}
+    options = {key: value for key, value in sections.items() if key in names}
+    if isinstance(options["stop_words"], list):
+        options["stop_words"] = tuple(options["stop_words"])
+    options["keep"] = tuple(options["keep"])
+    return IngestOptions(**options | {"overwrite": overwrite})

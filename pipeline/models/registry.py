@@ -1,12 +1,16 @@
 """All estimators by kind. Commands use this module to open models and runs whose kind they learn from a file."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ...io.errors import DataError
 from ...io.stores.store import JsonObject
 from ..engine.run import RunStore, config_section
 from .base.saved import read_model_meta
 from .base.text import TextEstimator
+
+if TYPE_CHECKING:
+    from ...configs.schema import Config
 
 #: Kind in configurations and saved models, then the module below this package and the class.
 _PLACES = {
@@ -32,6 +36,11 @@ def estimator_class(kind: str) -> type[TextEstimator]:
     module, name = _PLACES[kind]
     estimator: type[TextEstimator] = getattr(import_module(f".{module}.estimator", __package__), name)
     return estimator
+
+
+def new_estimator(config: "Config") -> TextEstimator:
+    """Return the estimator that the section ``model`` describes, not fitted; raise ValueError for bad parameters."""
+    return estimator_class(config.model.kind)(**config.model.model_dump(exclude={"kind"}))
 
 
 def load_model(url: str) -> TextEstimator:

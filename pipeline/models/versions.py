@@ -17,14 +17,14 @@ deleted, so files that other programs put into these folders are safe.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, NotRequired, TypedDict, get_args
 
 from ...io.errors import DataError
-from ...io.stores.commit import CommitFile, read_commit, take_over
+from ...io.stores.commit import CommitFile, take_over
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import JsonObject, Store, check_format
-from ..engine.run import config_section
+from .base.in_use import VersionsHead, parse_head, read_head, read_published_head
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"
@@ -134,24 +134,6 @@ class Rollback(TypedDict):
 
 
 @dataclass(frozen=True)
-class VersionsHead:
-    """The content of HEAD. ``version`` is 0 before the first one; ``folders`` has the complete versions by number."""
-
-    version: int = 0
-    withdrawn: tuple[int, ...] = ()
-    folders: Mapping[int, str] = field(default_factory=dict)
-
-    def as_json(self) -> JsonObject:
-        """Return the content of the file."""
-        return {
-            "kind": "head",
-            "version": self.version,
-            "withdrawn": [number for number in self.withdrawn if number in self.folders],
-            "folders": {str(number): folder for number, folder in self.folders.items()},
-        }
-
-
-@dataclass(frozen=True)
 class _Owner:
     """The commit files and the lock of the process that may write versions at present."""
 
@@ -170,16 +152,14 @@ class Versions:
 
     def check_exist(self) -> None:
         """Raise DataError if no version was ever published here."""
-        # A run has a file HEAD too, with another content.
-        if not self.store.names("versions") or not self.head.version:
-            raise DataError(f"{self.url}: there are no versions here; make the first with `corpusmill retrain CONFIG`")
+        read_published_head(self.store)
 
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
         """Become the owner; yield a function that raises Locked if another process has taken over meanwhile."""
         with acquire_lock(self.store, "retrain.lock", BUSY) as check:
             self.store.delete_leftovers()
-            head = take_over(self.store, "HEAD", BUSY, lambda found: self._parse_head(found).as_json())
+            head = take_over(self.store, "HEAD", BUSY, lambda found: parse_head(found, self.url).as_json())
             created = take_over(self.store, "created.json", BUSY, self._parse_created)
             self._held = _Owner(head, created, check)
             try:
@@ -192,17 +172,7 @@ class Versions:
     @property
     def head(self) -> VersionsHead:
         """The current content of HEAD."""
-        return self._parse_head(read_commit(self.store, "HEAD")[0])
-
-    def _parse_head(self, found: JsonObject | None) -> VersionsHead:
-        if found is None:
-            return VersionsHead()
-        try:
-            version = int(found["version"])
-            withdrawn = tuple(int(number) for number in found["withdrawn"])
-            return VersionsHead(version, withdrawn, {int(n): str(folder) for n, folder in found["folders"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{self.url}/HEAD: names no version ({error!r})") from None
+        return read_head(self.store)
 
     @property
     def numbers(self) -> list[int]:
@@ -217,11 +187,7 @@ class Versions:
 
     def folder(self, number: int) -> str:
         """Return the folder of a complete version, relative to the URL; raise DataError if there is no such version."""
-        folders = self.head.folders
-        if number not in folders:
-            known = ", ".join(str(n) for n in sorted(folders)) or "none"
-            raise DataError(f"{self.url}: no version {number} here; versions: {known}")
-        return f"versions/{folders[number]}"
+        return self.head.folder(number, self.url)
 
     def model(self, number: int) -> str:
         """Return the URL of a complete version's model."""
@@ -388,32 +354,3 @@ def _state(number: int, head: VersionsHead, found: VersionRecord) -> str:
     if found["refused"]:
         return "refused"
     return ""
-
-
-def model_in_use(url: str) -> str:
-    """Return the URL of the model that ``url`` stands for.
-
-    The folder of a retrained model stands for the version in use, and the folder of a run for the model that the run
-    has saved. Any other URL stands for itself.
-    """
-    store = Store(url)
-    if store.exists("model.json"):
-        return url
-    if store.exists("versions"):
-        versions = Versions(url)
-        versions.check_exist()
-        return versions.model(versions.head.version)
-    if store.exists("model/model.json"):
-        return f"{url.rstrip('/')}/model"
-    if store.exists("run.json"):
-        place = model_place(store)
-        if place and Store(place).exists("model.json"):
-            return place
-    return url
-
-
-def model_place(run: Store) -> str:
-    """Return where the configuration of a run says that its model is saved; "" if it does not say so."""
-    # A custom configuration may have anything there.
-    place = config_section(run.read_json("run.json"), "run").get("model")
-    return place if isinstance(place, str) else ""

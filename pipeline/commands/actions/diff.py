@@ -14,7 +14,7 @@ from ...models.base.vectors import WordVectors
 from ...models.registry import load_model
 from ...models.versions import Versions
 from ...topics import Topic, words_of
-from ..results import ModelDiff, NeighbourChange, TopicChange, VersionDiff, VersionScore, WordList
+from .retraining.results import ModelDiff, NeighbourChange, TopicChange, VersionDiff, VersionScore, WordList
 
 #: More topics than this are not matched: the time grows with the third power of their number.
 MAX_TOPICS = 4096

@@ -1,7 +1,6 @@
 """Make the data that models train on: a corpus from documents, a graph from a list of edges."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ....configs.schema import Config
@@ -12,7 +11,7 @@ from ...engine.events import IngestListener, IngestProgress
 from ...ingest.graph import ingest_graph
 from ...ingest.ingest import check_destination, open_files
 from ...ingest.ingest import ingest as ingest_source
-from ...ingest.options import IngestOptions
+from ...ingest.options import ingest_options
 from ..results import Facts, IngestResult
 from .inspect import describe_corpus, inspect
 
@@ -51,19 +50,6 @@ def ingest(
     ingest_source(documents, config.corpus.url, client=client, progress=listen, **vars(options))
     corpus = describe_corpus(config.corpus.url)
     return IngestResult(**corpus, changed=stages[-1] != "unchanged")
-
-
-def ingest_options(config: Config, overwrite: bool = False) -> IngestOptions:
-    """Return the options of ingest from the sections ``source`` and ``corpus``; raise ValueError without a source."""
-    if config.source is None:
-        raise ValueError("source: nothing to ingest; set source.path, or use `corpusmill train` on an existing corpus")
-    sections = config.source.model_dump() | config.corpus.model_dump()
-    names = {field.name for field in fields(IngestOptions)}
-    options = {key: value for key, value in sections.items() if key in names}
-    if isinstance(options["stop_words"], list):
-        options["stop_words"] = tuple(options["stop_words"])
-    options["keep"] = tuple(options["keep"])
-    return IngestOptions(**options | {"overwrite": overwrite})
 
 
 def make_graph(edges: str, url: str, options: Mapping[str, Any], overwrite: bool = False) -> Facts:

@@ -13,7 +13,7 @@ from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
-from ...models.registry import estimator_class
+from ...models.registry import new_estimator
 from ...report import write_report
 from ...views.history import LIKELIHOODS, is_engine_metric, last_value, median_speed
 from ..results import RestartResult, TrainingResult
@@ -71,11 +71,6 @@ def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResul
         model.save(place)
         found.append(RestartResult(**description, model=place))
     return found
-
-
-def new_estimator(config: Config) -> TextEstimator:
-    """Return the estimator that the section ``model`` describes, not fitted; raise ValueError for bad parameters."""
-    return estimator_class(config.model.kind)(**config.model.model_dump(exclude={"kind"}))
 
 
 def stored_config(run_url: str) -> Layer:

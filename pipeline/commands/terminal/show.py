@@ -15,7 +15,8 @@ from ...views.history import perplexity
 if TYPE_CHECKING:
     from ...models.versions import VersionRow
     from ...topics import Topic
-    from ..results import Finding, IngestResult, RetrainResult, Similar, TopicsResult, TrainingResult, VersionDiff
+    from ..actions.retraining.results import RetrainResult, VersionDiff
+    from ..results import Finding, IngestResult, Similar, TopicsResult, TrainingResult
 
 #: Topics listed by training and by diff.
 MAX_TOPICS = 40

@@ -15,8 +15,8 @@ from ....io.stores.store import DATA_KINDS, JsonObject, Store, check_free, to_js
 from ...engine.algorithm import Metrics
 from ...engine.data import TrainingData
 from ...engine.run import RunStore, config_section, versions
-from ..versions import model_in_use
 from .columns import MatrixColumns
+from .in_use import model_in_use
 from .parameters import Parameterised
 from .saved import ARRAYS_FOLDER, MODEL_FORMAT, SavedModel, TrainedModel, read_model_meta, write_arrays
 from .topic_names import read_names, write_names

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from ....io.errors import DataError
 from ....io.stores.parquet import read_parquet
 from ....io.stores.store import Arrays, JsonObject, Store, check_format
-from ..versions import model_in_use, model_place
+from .in_use import model_in_use, model_place
 
 MODEL_FORMAT = 1
 #: The name of a folder of arrays.

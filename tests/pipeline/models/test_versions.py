@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores.store import Store
+from corpusmill.pipeline.models.base.in_use import VersionsHead, model_in_use
 from corpusmill.pipeline.models.base.saved import read_model_meta
-from corpusmill.pipeline.models.versions import Versions, VersionsHead, model_in_use
+from corpusmill.pipeline.models.versions import Versions
 
 
 def facts(name, previous, batches):

@@ -19,14 +19,13 @@ from .....io.stores.selection import select_documents
 from ....engine.events import Callback, IngestListener
 from ....engine.run import versions as software_versions
 from ....ingest.ingest import ingest
+from ....ingest.options import ingest_options
 from ....models.base.advice import TrainingWarning
 from ....models.base.capabilities import SupportsForget
 from ....models.base.text import TextEstimator
-from ....models.registry import load_model
+from ....models.registry import load_model, new_estimator
 from ....models.versions import FileRecord, VersionFacts, Versions
 from ....views.history import is_engine_metric
-from ..ingest import ingest_options
-from ..train import new_estimator
 from .gate import MATCHING, better_score, is_finite, last_score, reason_to_refuse
 from .plan import RetrainPlan
 

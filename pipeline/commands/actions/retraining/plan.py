@@ -24,12 +24,10 @@ from .....io.readers.open import open_source
 from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
 from .....io.stores.store import DATA_KINDS, Store
+from ....ingest.options import ingest_options
 from ....models.base.capabilities import SupportsForget
-from ....models.registry import estimator_class
+from ....models.registry import estimator_class, new_estimator
 from ....models.versions import Settings, VersionRecord, Versions, VersionsHead
-from ...results import Facts
-from ..ingest import ingest_options
-from ..train import new_estimator
 
 #: The sections of the configuration that decide what a model is.
 SECTIONS = ("model", "source", "corpus")
@@ -70,7 +68,7 @@ class RetrainPlan:
     published: VersionRecord | None
     settings: dict[str, Settings]
     #: Parameters that differ when training continues from a version: retrain.model.
-    overrides: Facts
+    overrides: dict[str, object]
     #: Reader of the source. None if the data is a store that something else writes.
     reader: Reader | None
     changes: Changes
@@ -214,7 +212,7 @@ def settings_of(config: Config) -> dict[str, Settings]:
     return settings
 
 
-def overrides_of(config: Config) -> Facts:
+def overrides_of(config: Config) -> dict[str, object]:
     """Return the parameters in retrain.model; raise ValueError for one that the model does not have."""
     section = config.model
     overrides = config.retrain.model or {}

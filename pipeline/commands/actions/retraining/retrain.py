@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from .....configs.schema import Config, RetrainConfig
 from ....models.versions import VersionRecord, Versions
-from ...results import RetrainResult
 from .build import Listeners, VersionBuilder
 from .gate import reason_to_refuse
 from .plan import RetrainPlan, RetrainRequest, make_plan
+from .results import RetrainResult
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -16,7 +16,7 @@ from corpusmill.pipeline.commands.actions.ingest import ingest, open_documents
 from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.ingest.graph import ingest_graph
 from corpusmill.pipeline.models.registry import MODEL_KINDS
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.versions import Versions
 from corpusmill.pipeline.views.pages.live import render_content
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day

@@ -23,8 +23,8 @@ import scipy.sparse
 import scipy.stats
 from corpusmill import Node2Vec
 from corpusmill.pipeline.ingest.graph import ingest_graph
-from corpusmill.pipeline.models.base.vectors import WordVectors
 from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
+from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 #: Share of the edges that is held out.
 HELD_OUT = 0.2

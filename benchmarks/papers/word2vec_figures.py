@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 from corpusmill import Node2Vec
-from corpusmill.pipeline.models.base.vectors import WordVectors
+from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 from benchmarks.common import Session, data_file
 from benchmarks.papers import word2vec_data_movement as movement

@@ -19,7 +19,7 @@ import click
 import numpy as np
 from corpusmill import Word2Vec
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.base.vectors import WordVectors
+from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
 

@@ -29,7 +29,7 @@ from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.pairs import split_pairs
 from corpusmill.kernels.word2vec.text import first_vectors, keep_probability, negative_table
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.base.vectors import WordVectors
+from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 from benchmarks.common import DATA, QUICK, data_file
 from benchmarks.word2vec import psgnscc

@@ -14,8 +14,8 @@ from corpusmill.configs.validation import describe_values
 from corpusmill.io.stores import corpus, graph, matrix
 from corpusmill.pipeline.commands.cli import errors, main
 from corpusmill.pipeline.engine import events, run
-from corpusmill.pipeline.models import versions
 from corpusmill.pipeline.models.base import saved
+from corpusmill.pipeline.publishing import versions
 from pydantic_core import PydanticUndefined
 
 

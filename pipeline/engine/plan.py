@@ -94,7 +94,7 @@ def make_plan(
         pinned = pinned_bytes(capacity.threads, capacity.threads * results)
     left = available - pinned - needs.kept - largest.total * capacity.threads
     if left < 0:
-        raise DataError(_too_large(largest, capacity, available, pinned, needs.kept, held_share, advice))
+        raise DataError(_too_large(largest, capacity, available, pinned, needs.kept, held_share, advice=advice))
     # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
     # left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
@@ -212,6 +212,7 @@ def _too_large(
     pinned: int,
     swept: int,
     held_share: float,
+    *,
     advice: Advice,
 ) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from ...io.errors import DataError
 from ...io.stores.store import Arrays, Store
-from ..models.base.similarity import top_indices
+from ..models.vectors.similarity import top_indices
 from .layout import map_points, reduce_dimensions, spread_circles, squared_distances
 
 #: Words kept of each topic. Relevance orders these words only.

@@ -10,7 +10,7 @@ from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import Arrays, JsonObject
 from ...io.text.vocabulary import find_word_ids, translate_words
-from ..models.base.similarity import top_indices
+from ..models.vectors.similarity import top_indices
 from .base import Explorer
 from .documents import DocumentTable, SourceTexts
 from .model import ExploredModel

@@ -9,8 +9,8 @@ import numpy as np
 from ...io.errors import DataError
 from ...io.stores.store import Arrays, JsonObject
 from ..models.base.capabilities import HasWordVectors
-from ..models.base.similarity import row_lengths, top_indices
-from ..models.base.vectors import WordVectors
+from ..models.vectors.similarity import row_lengths, top_indices
+from ..models.vectors.vectors import WordVectors
 from .base import Explorer
 from .layout import map_points, reduce_dimensions, squared_distances
 from .model import ExploredModel

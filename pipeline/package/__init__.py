@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from corpusmill.pipeline.ingest.graph import ingest_graph
     from corpusmill.pipeline.ingest.ingest import ingest
     from corpusmill.pipeline.ingest.options import IngestOptions
-    from corpusmill.pipeline.mlflow import MLflowCallback
     from corpusmill.pipeline.models.base.advice import TrainingWarning
-    from corpusmill.pipeline.models.base.vectors import WordVectors
     from corpusmill.pipeline.models.lda.estimator import LDA
     from corpusmill.pipeline.models.nmf.estimator import NMF
     from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
     from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing
+    from corpusmill.pipeline.models.vectors.vectors import WordVectors
     from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
+    from corpusmill.pipeline.publishing.mlflow import MLflowCallback
     from corpusmill.pipeline.views.early_stopping import EarlyStopping
     from corpusmill.pipeline.views.progress import ProgressLines
 
@@ -40,7 +40,7 @@ _MODULES = {
     "IngestOptions": "corpusmill.pipeline.ingest.options",
     "LDA": "corpusmill.pipeline.models.lda.estimator",
     "Locked": "corpusmill.io.errors",
-    "MLflowCallback": "corpusmill.pipeline.mlflow",
+    "MLflowCallback": "corpusmill.pipeline.publishing.mlflow",
     "Matrix": "corpusmill.io.stores.matrix",
     "NMF": "corpusmill.pipeline.models.nmf.estimator",
     "Node2Vec": "corpusmill.pipeline.models.node2vec.estimator",
@@ -52,7 +52,7 @@ _MODULES = {
     "TaskLost": "corpusmill.pipeline.engine.cluster.watch",
     "TrainingWarning": "corpusmill.pipeline.models.base.advice",
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
-    "WordVectors": "corpusmill.pipeline.models.base.vectors",
+    "WordVectors": "corpusmill.pipeline.models.vectors.vectors",
     "ingest": "corpusmill.pipeline.ingest.ingest",
     "ingest_graph": "corpusmill.pipeline.ingest.graph",
     "open_cluster": "corpusmill.pipeline.engine.cluster.open",

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse
 import yaml
-from corpusmill.pipeline.cnmf.study import Restart, Study, Table, write_table
+from corpusmill.pipeline.cells.cnmf.study import Restart, Study, Table, write_table
 from helpers.cells import write_h5ad
 
 GENES = [f"gene{column}" for column in range(30)]

@@ -11,9 +11,9 @@ import yaml
 from corpusmill.configs.layers import Layer
 from corpusmill.configs.resolve import resolve
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.cli.main import main
 from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.publishing.retrain import retrain
 from helpers.faults import Changes
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"

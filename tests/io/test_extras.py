@@ -21,7 +21,7 @@ PROGRAMS = [
     ("s3fs", "from corpusmill import Corpus; Corpus('s3://a/b')", "s3://a/b: needs s3fs; pip install 'corpusmill[s3]'"),
     (
         "matplotlib",
-        "from corpusmill.pipeline.cistopic.grid import plot; plot({}, 'grid.png')",
+        "from corpusmill.pipeline.cells.cistopic.grid import plot; plot({}, 'grid.png')",
         "grid.png: needs matplotlib; pip install 'corpusmill[plot]'",
     ),
 ]

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.versions import Versions
 
 from .disk import Disk
 from .publishing import PublishingScenario

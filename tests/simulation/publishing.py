@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.store import JsonObject, Store
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.versions import Versions
 
 from .calls import EXCUSED, Caller
 from .object_store import PROTOCOL, Bucket, SimulatedStore

@@ -17,12 +17,12 @@ from corpusmill import RandomIndexing
 from corpusmill.configs.layers import Layer
 from corpusmill.configs.resolve import resolve
 from corpusmill.io.errors import DataError, Locked
-from corpusmill.pipeline.commands.actions.diff import compare_versions
-from corpusmill.pipeline.commands.actions.retraining.plan import RetrainRequest
-from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.actions.transform import transform
 from corpusmill.pipeline.models.registry import load_model
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.compare import compare_versions
+from corpusmill.pipeline.publishing.plan import RetrainRequest
+from corpusmill.pipeline.publishing.retrain import retrain
+from corpusmill.pipeline.publishing.versions import Versions
 from helpers.faults import Changes
 from helpers.nightly import in_a_fork, tree_of
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from pathlib import Path
 import google_crc32c
 from corpusmill.pipeline.commands.cli.main import main as corpusmill
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.versions import Versions
 from helpers.nightly import without_owners
 
 COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()"]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...cistopic.bundle import Settings
-from ...cistopic.grid import Execution, compare, make_corpus, plot, prepare_plot, train_grid
+from ...cells.cistopic.bundle import Settings
+from ...cells.cistopic.grid import Execution, compare, make_corpus, plot, prepare_plot, train_grid
 from ...engine.events import Callback
 from ..results import Facts
 

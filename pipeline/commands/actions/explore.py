@@ -15,7 +15,7 @@ from ...explorer.model import ExploredModel
 from ...explorer.open import open_explorer, standalone_page
 from ...explorer.server import Server
 from ...models.registry import load_model
-from .diff import compare_models
+from ...publishing.compare import compare_models
 
 
 @dataclass(frozen=True)

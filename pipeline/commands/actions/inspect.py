@@ -9,7 +9,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Store
 from ...engine.run import RunStore, model_kind
 from ...models.base.saved import read_model_meta
-from ...models.versions import Versions
+from ...publishing.versions import Versions
 from ...views.history import LIKELIHOODS, last_value
 from ..results import CorpusResult, Facts
 

@@ -14,7 +14,7 @@ from ...engine.run import RunStore
 from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import new_estimator
-from ...report import write_report
+from ...publishing.report import write_report
 from ...views.history import LIKELIHOODS, is_engine_metric, last_value, median_speed
 from ..results import RestartResult, TrainingResult
 from .models import topics_by_size

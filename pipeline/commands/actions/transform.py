@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ....io.stores.corpus import Corpus
-from ...anndata import annotate_file
+from ...cells.anndata import annotate_file
 from ...models.base.topics import TopicModel
 from ...models.registry import load_model
 from ..results import Facts

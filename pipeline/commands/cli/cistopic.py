@@ -78,7 +78,7 @@ def cistopic(
     Example:
       corpusmill cistopic fragments.mtx.gz -c cells.txt -r regions.txt -o out/tm -t 5 10 20 -p 8 --stats
     """
-    from ...cistopic.bundle import Settings
+    from ...cells.cistopic.bundle import Settings
     from ..actions.cistopic import GridRequest
     from ..actions.cistopic import cistopic as train_models
 

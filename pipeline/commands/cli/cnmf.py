@@ -11,7 +11,7 @@ from .options import json_option
 from .session import load_config, open_session
 
 if TYPE_CHECKING:
-    from ...cnmf.refit import Progress
+    from ...cells.cnmf.refit import Progress
 
 #: Minimum number of seconds between two lines about progress.
 LINE_SECONDS = 5.0
@@ -76,9 +76,9 @@ def factorize(
       corpusmill cnmf k_selection_plot --output-dir out --name study
       corpusmill cnmf consensus --output-dir out --name study -k 6 --local-density-threshold 0.1
     """
-    from ...cnmf.factorize import Execution
-    from ...cnmf.factorize import factorize as train_restarts
-    from ...cnmf.study import Study, plan_restarts
+    from ...cells.cnmf.factorize import Execution
+    from ...cells.cnmf.factorize import factorize as train_restarts
+    from ...cells.cnmf.study import Study, plan_restarts
 
     if not components:
         raise click.UsageError(
@@ -112,9 +112,9 @@ def k_selection_plot(
     Example:
       corpusmill cnmf k_selection_plot --output-dir out --name study
     """
-    from ...cnmf.consensus import numbers_of, select
-    from ...cnmf.plots import plot_selection
-    from ...cnmf.study import Study
+    from ...cells.cnmf.consensus import numbers_of, select
+    from ...cells.cnmf.plots import plot_selection
+    from ...cells.cnmf.study import Study
 
     study = Study(output_dir, name)
     selection = select(study, numbers_of(study, [*components, *more]), _progress(as_json))
@@ -162,10 +162,10 @@ def consensus(
     Example:
       corpusmill cnmf consensus --output-dir out --name study -k 6 --local-density-threshold 0.1
     """
-    from ...cnmf.consensus import Filter, numbers_of
-    from ...cnmf.consensus import consensus as find_consensus
-    from ...cnmf.plots import plot_clusters
-    from ...cnmf.study import Study
+    from ...cells.cnmf.consensus import Filter, numbers_of
+    from ...cells.cnmf.consensus import consensus as find_consensus
+    from ...cells.cnmf.plots import plot_clusters
+    from ...cells.cnmf.study import Study
 
     study = Study(output_dir, name)
     numbers = numbers_of(study, [*components, *more])

@@ -78,9 +78,9 @@ def retrain(
       130   interrupted by Ctrl-C
       143   terminated by SIGTERM
     """
-    from ..actions.retraining.plan import RetrainRequest
-    from ..actions.retraining.retrain import Listeners
-    from ..actions.retraining.retrain import retrain as retrain_model
+    from ...publishing.plan import RetrainRequest
+    from ...publishing.retrain import Listeners
+    from ...publishing.retrain import retrain as retrain_model
 
     config = load_config(configs, settings)
     if dry_run:
@@ -120,7 +120,7 @@ def versions(url: str, as_json: bool) -> None:
       corpusmill topics models/news                          topics of the version in use
       corpusmill topics models/news/versions/000012-0014/model    topics of another version
     """
-    from ...models.versions import Versions
+    from ...publishing.versions import Versions
 
     rows = Versions(url).rows()
     show.result({"url": url, "versions": rows}, as_json, lambda: show.versions(rows))
@@ -141,7 +141,7 @@ def rollback(url: str, version: int | None, as_json: bool) -> None:
       corpusmill rollback models/news
       corpusmill rollback models/news 12
     """
-    from ...models.versions import Versions
+    from ...publishing.versions import Versions
 
     facts = Versions(url).rollback(version)
     show.result(facts, as_json, lambda: show.facts(facts))
@@ -164,7 +164,7 @@ def diff(url: str, old: int | None, new: int | None, as_json: bool) -> None:
       corpusmill diff models/news
       corpusmill diff models/news 11 13
     """
-    from ..actions.diff import compare_versions
+    from ...publishing.compare import compare_versions
 
     found = compare_versions(url, old, new)
     show.result(found, as_json, lambda: show.version_diff(found))

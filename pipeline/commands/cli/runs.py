@@ -48,7 +48,7 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
       corpusmill report runs/100 runs/200
       corpusmill report models/news/versions/000011-0012/model models/news
     """
-    from ...report import write_comparison, write_report
+    from ...publishing.report import write_comparison, write_report
 
     if other is None:
         path = write_report(url, out)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ....configs.layers import Layer
     from ....configs.schema import Config
-    from ...mlflow import MLflowCallback
+    from ...publishing.mlflow import MLflowCallback
     from ...views.progress import Display
     from ...views.prometheus import BatchJob
 
@@ -123,6 +123,6 @@ def mlflow_of(config: "Config") -> "MLflowCallback | None":
     """Return the callback that logs to MLflow; None if the configuration does not want it."""
     if config.mlflow is None:
         return None
-    from ...mlflow import MLflowCallback
+    from ...publishing.mlflow import MLflowCallback
 
     return MLflowCallback(config.mlflow.experiment, tracking_uri=config.mlflow.tracking_uri)

@@ -13,9 +13,9 @@ from ...views.history import perplexity
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
 if TYPE_CHECKING:
-    from ...models.versions import VersionRow
+    from ...publishing.results import RetrainResult, VersionDiff
+    from ...publishing.versions import VersionRow
     from ...topics import Topic
-    from ..actions.retraining.results import RetrainResult, VersionDiff
     from ..results import Finding, IngestResult, Similar, TopicsResult, TrainingResult
 
 #: Topics listed by training and by diff.

@@ -20,8 +20,8 @@ from ...engine.algorithm import add
 from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
+from ..vectors.similarity import row_lengths, top_indices, unit_vector
 from .document_completion import select_tokens, split_mask
-from .similarity import row_lengths, top_indices, unit_vector
 
 if TYPE_CHECKING:
     from distributed import Client

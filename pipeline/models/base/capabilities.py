@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ....io.stores.corpus import Corpus
-from .vectors import WordVectors
+from ..vectors.vectors import WordVectors
 
 if TYPE_CHECKING:
     from distributed import Client

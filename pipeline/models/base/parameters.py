@@ -10,7 +10,7 @@ import numpy as np
 
 from ....io.stores.store import JsonObject, to_json
 from ...engine.algorithm import EXECUTION_PARAMETERS
-from .other_names import PARAMETERS, ExplainsOtherNames, hint_about
+from ..other_names import PARAMETERS, ExplainsOtherNames, hint_about
 
 Generator = np.random.RandomState | np.random.Generator
 #: What ``random_state`` may be. None stands for 0.

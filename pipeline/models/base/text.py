@@ -17,6 +17,8 @@ from ...engine.algorithm import DataT
 from ...engine.data import TrainingData
 from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
+from ..vectors.lookup import check_word_list
+from ..vectors.similarity import unit_vector
 from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
@@ -31,9 +33,7 @@ from .inputs import (
     read_documents,
     read_matrix,
 )
-from .similarity import unit_vector
 from .topics import TopicModel, check_count
-from .vector_lookup import check_word_list
 from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_data
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
-from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scored import ScoredEstimator
 from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
+from ..other_names import explain_parameters
 from . import interop
 from .algorithm import LdaAlgorithm
 from .continuation import PreviousTopics, merge_models

@@ -23,14 +23,14 @@ from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
 from ..base.columns import CheckedInput, MatrixColumns, columns_of
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
-from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scored import ScoredEstimator
-from ..base.similarity import top_indices
 from ..base.text import held_out_documents, not_documents
 from ..base.topics import TopicModel
-from ..base.vectors import WordVectors
+from ..other_names import explain_parameters
+from ..vectors.similarity import top_indices
+from ..vectors.vectors import WordVectors
 from . import inference
 from .continuation import merge_models
 from .factorization import Factorization, component_sizes, scaled_penalties

@@ -12,7 +12,7 @@ from ....kernels.nmf import products
 from ....kernels.nmf.sums import gram_matrix
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...topics import WordGroup
-from ..base.similarity import top_indices
+from ..vectors.similarity import top_indices
 from .rows import PreparedRows, Rows, by_row
 
 #: Components that `FactorScores.describe` shows, and words of each.

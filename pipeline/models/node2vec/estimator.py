@@ -24,8 +24,8 @@ from ..base.advice import warn_of_text
 from ..base.columns import CheckedInput
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike, TransformOutput, is_matrix
-from ..base.other_names import explain_parameters
 from ..base.saved import SavedModel
+from ..other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator
 from .evaluation import NodeLabels, classify, label_sets, predict_links, read_labels
 from .walks import WalkOptions, write_walks

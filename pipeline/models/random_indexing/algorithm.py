@@ -32,7 +32,7 @@ from ...engine.algorithm import (
 from ...engine.device import kernels, runs_on_cuda
 from ...engine.worker.merging import count_waiting
 from ...topics import WordGroup
-from ..base.vectors import WordVectors
+from ..vectors.vectors import WordVectors
 from .deltas import RowSums, add_checked, cut_delta, rows_of_sums
 
 #: Words that `describe` shows.

@@ -16,11 +16,11 @@ from ..base.blocks import cut_equally, equal_blocks
 from ..base.columns import checked_input
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
-from ..base.other_names import explain_parameters
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
-from ..base.vectors import WordVectors
+from ..other_names import explain_parameters
+from ..vectors.vectors import WordVectors
 from .addition import DOCUMENTS, FREQUENCY, INFORMATION, add_models
 from .algorithm import RandomIndexingAlgorithm, last_rows
 

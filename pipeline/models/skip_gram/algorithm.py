@@ -25,7 +25,7 @@ from ....kernels.word2vec.text import Text, first_vectors, negative_table, subsa
 from ...engine.algorithm import Address, Algorithm, Metrics, ModelView, PreviousModel, Scores
 from ...topics import WordGroup
 from ..base.advice import TrainingWarning
-from ..base.vectors import WordVectors
+from ..vectors.vectors import WordVectors
 
 #: The two matrices of the model. W_in has the word vectors that users get. In strata it has the centres of windows and
 #: W_out their neighbours, and in the other methods W_in has the neighbours and W_out the centres.

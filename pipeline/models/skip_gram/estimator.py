@@ -18,7 +18,7 @@ from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike, InputMatrix, is_matrix
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
-from ..base.vectors import WordVectors
+from ..vectors.vectors import WordVectors
 from .algorithm import DESCRIBED_VOCABULARY, MATRICES, SkipGram, describe_vectors, total_frequencies
 from .grid_size import grid_size
 from .sequential import SequentialSkipGram

@@ -1,6 +1,6 @@
 """The estimator Word2Vec: skip-gram with negative sampling, with the names of gensim."""
 
-from ..base.other_names import explain_parameters
+from ..other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator
 
 

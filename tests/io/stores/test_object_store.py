@@ -15,9 +15,9 @@ from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.models.base.word2vec_format import read_word2vec
-from corpusmill.pipeline.models.base.word_evaluation import _lines
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.models.vectors.evaluation import _lines
+from corpusmill.pipeline.models.vectors.word2vec_format import read_word2vec
+from corpusmill.pipeline.publishing.versions import Versions
 from helpers.s3_proxy import ALWAYS, Proxy
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from corpusmill import ingest
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.retrain import retrain
+from corpusmill.pipeline.publishing.versions import Versions
 from helpers.documents import corpus_files
 from helpers.nightly import BOATS, BREAD, call, configuration, write_configuration, write_day, write_first_days
 

@@ -25,7 +25,7 @@ from corpusmill.pipeline.engine.events import (
     ShardSwept,
 )
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.report import write_report
+from corpusmill.pipeline.publishing.report import write_report
 from corpusmill.pipeline.views.dashboard import publish
 from distributed import Client
 from helpers.browser import TEXT, Browser

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from corpusmill.pipeline.cnmf.study import Restart
+from corpusmill.pipeline.cells.cnmf.study import Restart
 from helpers.cnmf_study import CELLS, GENES, VARIABLE, planted, write_spectra, write_study
 
 pytest.importorskip("h5py")

@@ -55,7 +55,7 @@ def test_commands_that_read_a_model_import_neither_dask_nor_sparse_matrices():
 import sys
 import corpusmill.pipeline.commands.actions.models
 import corpusmill.pipeline.models.lda.estimator
-heavy = {"dask", "distributed", "scipy.sparse", "corpusmill.pipeline.anndata"} & set(sys.modules)
+heavy = {"dask", "distributed", "scipy.sparse", "corpusmill.pipeline.cells.anndata"} & set(sys.modules)
 assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

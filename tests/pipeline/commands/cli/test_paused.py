@@ -12,7 +12,7 @@ from corpusmill.io.stores import locks
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import load_model
-from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.publishing.versions import Versions
 from helpers.command_line import COMMAND
 from helpers.nightly import tree_of, write_configuration, write_first_days
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.cli.errors import ExitCode
+from corpusmill.pipeline.publishing.retrain import retrain
 from helpers.nightly import (
     BREAD,
     call,

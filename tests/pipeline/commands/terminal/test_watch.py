@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.commands.actions.retraining.retrain import Listeners, retrain
 from corpusmill.pipeline.commands.actions.watch import Watcher
 from corpusmill.pipeline.commands.terminal.watch import chart_rows, draw, line
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.registry import model_of_run
+from corpusmill.pipeline.publishing.retrain import Listeners, retrain
 from corpusmill.pipeline.topics import WordGroup
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.command_line import COMMAND

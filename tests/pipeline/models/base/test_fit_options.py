@@ -9,7 +9,7 @@ from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.explorer.model import ExploredModel
 from corpusmill.pipeline.models.registry import model_of_run
-from corpusmill.pipeline.report import write_report
+from corpusmill.pipeline.publishing.report import write_report
 from helpers.documents import BOATS_AND_BREAD
 
 MATRIX = np.array([[3, 2, 0], [0, 1, 4], [2, 2, 0], [0, 0, 5]])

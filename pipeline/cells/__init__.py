@@ -1,0 +1,1 @@
+"""Single-cell data: AnnData files, and the programs cNMF and pycisTopic."""

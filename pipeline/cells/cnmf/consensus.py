@@ -1,0 +1,229 @@
+"""Consensus of many restarts, in the files of cNMF's steps ``k_selection_plot`` and ``consensus``.
+
+The matrices of cells are read in blocks, three times in all. The first pass finds the usages of the clusters' medians
+in the counts of genes of high variance. The second one sums up the expression of all genes (TPM) by usage. The spectra
+of all genes follow from these sums. The third pass finds the usages of these spectra.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from ....io.errors import DataError
+from ....io.matrices.files import MatrixFile
+from .clustering import Clusters, cluster, count_neighbors, distances, local_density, silhouette, unit_rows
+from .refit import Moments, Progress, moments, nonnegative_rows, refit_usages, shares
+from .study import Study, Table, write_table, write_text
+
+#: Variances below this one are replaced by it before genes are scaled to variance 1.
+LEAST_VARIANCE = 1e-12
+#: Sum of each of the spectra that starCAT takes, before they are scaled.
+REFERENCE_SUM = 1e6
+
+
+class Selection(TypedDict):
+    """The figures by which a number of components is chosen, in its order."""
+
+    n_components: list[int]
+    silhouette: list[float]
+    prediction_error: list[float]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which spectra are left out: those far from their nearest neighbours."""
+
+    threshold: float = 0.5  # of the mean distance; 2 keeps all
+    neighborhood: float = 0.3  # share of the restarts that are neighbours
+
+    @property
+    def label(self) -> str:
+        """The threshold as it appears in names of files."""
+        return str(self.threshold).replace(".", "_")
+
+
+class Group(NamedTuple):
+    """The spectra of one number of components, before and after the filter."""
+
+    clusters: Clusters
+    density: np.ndarray  # (restarts * K,): mean distance of every spectrum to its neighbours
+    between: np.ndarray  # (n, n): distances of the spectra that were kept
+
+
+class Programs(NamedTuple):
+    """The result for one number of components. C cells, G genes, V genes of high variance."""
+
+    medians: np.ndarray  # (K, V), rows of sum 1
+    usages: np.ndarray  # (C, K)
+    spectra_tpm: np.ndarray  # (K, G)
+    scores: np.ndarray  # (K, G): coefficients of the genes' z-scores
+    reference: np.ndarray  # (K, V): spectra for starCAT
+
+
+def numbers_of(study: Study, chosen: Sequence[int] = ()) -> list[int]:
+    """Return the numbers of components to use, ascending; raise DataError for restarts that are missing."""
+    trained = study.trained()
+    planned = study.n_planned()
+    n_trained = sum(len(iterations) for iterations in trained.values())
+    if n_trained != planned:
+        raise DataError(
+            f"{study.folder}: prepare planned {planned} restarts, and the spectra of {n_trained} exist; run "
+            f"`corpusmill cnmf factorize --skip-completed-runs`, or delete the spectra of an earlier plan"
+        )
+    unknown = sorted(set(chosen) - set(trained))
+    if unknown:
+        raise DataError(f"{study.folder}: no restarts with {unknown[0]} components; choose from {sorted(trained)}")
+    return sorted(set(chosen)) or list(trained)
+
+
+def select(study: Study, numbers: Sequence[int], progress: Progress) -> Selection:
+    """Compute stability and error for each number of components, without a filter, and write the file of figures."""
+    check_parameters(study)
+    counts = study.matrix("norm_counts.h5ad")
+    genes = counts.column_names or []
+    clusters = [cluster(unit_rows(study.merged_spectra(number, genes).data), number) for number in numbers]
+    stability = [silhouette(each) for each in clusters]
+    refits = refit_usages(counts, [each.medians for each in clusters], progress)
+    errors = [refit.squared_error for refit in refits]
+    # cNMF writes its default threshold here, although nothing is filtered.
+    columns = [numbers, [Filter().threshold] * len(numbers), stability, errors]
+    names = ["k", "local_density_threshold", "silhouette", "prediction_error"]
+    table = Table(np.array(columns, np.float64).T, np.arange(len(numbers)), names)
+    write_table(study.result("k_selection_stats.df.npz"), table)
+    return {"n_components": list(numbers), "silhouette": stability, "prediction_error": errors}
+
+
+def consensus(study: Study, numbers: Sequence[int], chosen: Filter, progress: Progress) -> list[Group]:
+    """Find the programs for each number of components, and write all files of results; return the clusters."""
+    check_parameters(study)
+    counts = study.matrix("norm_counts.h5ad")
+    tpm = study.matrix("tpm.h5ad")
+    variable = _places(counts, tpm)
+    groups = [_filtered(study, number, counts.column_names or [], chosen) for number in numbers]
+    usages = []
+    medians = []
+    refits = refit_usages(counts, [group.clusters.medians for group in groups], progress)
+    for group, refit in zip(groups, refits, strict=True):
+        # Programs are numbered by the sum of their shares, the largest first.
+        order = np.argsort(-shares(refit.usages).sum(axis=0), kind="stable")
+        usages.append(refit.usages[:, order])
+        medians.append(group.clusters.medians[order])
+    del refits
+    sums = moments(tpm, usages, progress)
+    spectra = [_spectra(sums, place, U) for place, U in enumerate(usages)]
+    scores = [_scores(sums, place, U) for place, U in enumerate(usages)]
+    del usages
+    weights = _weights(sums, variable)
+    last = refit_usages(tpm, [_scaled(each, sums, variable) for each in spectra], progress, weights)
+    for place, number in enumerate(numbers):
+        reference = _reference(spectra[place], sums, variable)
+        programs = Programs(medians[place], last[place].usages, spectra[place], scores[place], reference)
+        _write(study, f"k_{number}.dt_{chosen.label}", programs, counts, tpm)
+    return groups
+
+
+def check_parameters(study: Study) -> None:
+    """Raise ValueError unless the restarts were trained by least squares without penalties."""
+    parameters = study.parameters()
+    loss = parameters.get("beta_loss", "frobenius")
+    if loss != "frobenius":
+        raise ValueError(f"beta_loss is {loss!r}, but usages are found by least squares here: use `cnmf consensus`")
+    for name in ("alpha_W", "alpha_H"):
+        if parameters.get(name, 0):
+            raise ValueError(f"{name} is {parameters[name]}, but there are no penalties here: use `cnmf consensus`")
+
+
+def _filtered(study: Study, number: int, genes: Sequence[str], chosen: Filter) -> Group:
+    """Cluster the spectra that have near neighbours, and write the file of local densities."""
+    merged = study.merged_spectra(number, genes)
+    rows = unit_rows(merged.data)
+    between = distances(rows)
+    density = local_density(between, count_neighbors(len(rows), number, chosen.neighborhood))
+    table = Table(density[:, None], merged.rows, ["local_density"])
+    write_table(study.path(f"local_density_cache.k_{number}.merged.df.npz"), table)
+    is_kept = density < chosen.threshold
+    return Group(cluster(rows[is_kept], number), density, between[np.ix_(is_kept, is_kept)])
+
+
+def _places(counts: MatrixFile, tpm: MatrixFile) -> np.ndarray:
+    """Return the columns of TPM that are the columns of the counts: (V,)."""
+    if counts.shape[0] != tpm.shape[0]:
+        raise DataError(
+            f"{tpm.where}: {tpm.shape[0]} cells, but {counts.where} has {counts.shape[0]}; run prepare again"
+        )
+    column = {name: place for place, name in enumerate(tpm.column_names or [])}
+    missing = [name for name in counts.column_names or [] if name not in column]
+    if missing:
+        raise DataError(f"{tpm.where}: there is no gene {missing[0]!r}, but {counts.where} has it; run prepare again")
+    return np.array([column[name] for name in counts.column_names or []], np.int64)
+
+
+# --- regressions ---
+
+
+def _spectra(sums: Moments, place: int, usages: np.ndarray) -> np.ndarray:
+    """Return the spectra (K, G) of all genes: the cells' shares times them are nearest to TPM, and none is negative."""
+    part = shares(usages)
+    found, _ = nonnegative_rows(sums.share_products[place].T, part.T @ part)
+    return found.T
+
+
+def _scores(sums: Moments, place: int, usages: np.ndarray) -> np.ndarray:
+    """Return the coefficients (K, G) of least squares of the z-scores of TPM on the usages, without an intercept."""
+    deviations = np.sqrt(np.maximum(sums.variances, LEAST_VARIANCE))
+    centred = sums.products[place] - np.outer(usages.sum(axis=0), sums.means)
+    return np.linalg.lstsq(usages.T @ usages, centred / deviations, rcond=None)[0]
+
+
+def _deviations(sums: Moments, variable: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of each gene of high variance, and 1 for a constant gene: (V,)."""
+    deviations = np.sqrt(sums.variances[variable])
+    return np.where(deviations > 0, deviations, 1)
+
+
+def _weights(sums: Moments, variable: np.ndarray) -> np.ndarray:
+    """Return the factors of the columns of TPM for the last usages: (G,), zero except for genes of high variance.
+
+    These are divided by their sample deviation, and spectra by the population deviation, as cNMF does.
+    """
+    sample = np.sqrt(sums.n_cells / max(1, sums.n_cells - 1))
+    weights = np.zeros(len(sums.sums))
+    weights[variable] = 1 / (_deviations(sums, variable) * sample)
+    return weights
+
+
+def _scaled(spectra: np.ndarray, sums: Moments, variable: np.ndarray) -> np.ndarray:
+    """Return spectra (K, G) divided by the deviations, zero except for genes of high variance."""
+    scaled = np.zeros_like(spectra)
+    scaled[:, variable] = spectra[:, variable] / _deviations(sums, variable)
+    return scaled
+
+
+def _reference(spectra: np.ndarray, sums: Moments, variable: np.ndarray) -> np.ndarray:
+    """Return the spectra (K, V) that starCAT takes: of a fixed sum, then divided by the deviations."""
+    totals = spectra.sum(axis=1, keepdims=True)
+    shares_of_genes = spectra / np.where(totals > 0, totals, 1) * REFERENCE_SUM
+    return shares_of_genes[:, variable] / _deviations(sums, variable)
+
+
+# --- files ---
+
+
+def _write(study: Study, label: str, programs: Programs, counts: MatrixFile, tpm: MatrixFile) -> None:
+    """Write the tables of one number of components, as cNMF's ``consensus`` names them."""
+    numbers = np.arange(1, len(programs.medians) + 1)
+    cells = counts.row_names.to_pylist() if counts.row_names is not None else []
+    genes = tpm.column_names or []
+    variable = counts.column_names or []
+    tables = {
+        f"spectra.{label}.consensus": Table(programs.medians, numbers, variable),
+        f"usages.{label}.consensus": Table(programs.usages, cells, numbers),
+        f"gene_spectra_tpm.{label}": Table(programs.spectra_tpm, numbers, genes),
+        f"gene_spectra_score.{label}": Table(programs.scores, numbers, genes),
+        f"starcat_spectra.{label}": Table(programs.reference, [f"GEP{number}" for number in numbers], variable),
+    }
+    for name, table in tables.items():
+        write_table(study.path(f"{name}.df.npz"), table)
+        write_text(study.result(f"{name}.txt"), table)

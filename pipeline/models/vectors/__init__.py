@@ -1,0 +1,1 @@
+"""Word vectors: one class, its file formats and its evaluation."""

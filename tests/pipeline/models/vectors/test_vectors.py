@@ -1,0 +1,325 @@
+"""Word vectors in files, and to and from gensim."""
+
+import gzip
+import json
+import struct
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import zarr
+from corpusmill.io.errors import DataError
+from corpusmill.pipeline.models.vectors import files as vector_files
+from corpusmill.pipeline.models.vectors import word2vec_format
+from corpusmill.pipeline.models.vectors.vectors import WordVectors
+from gensim.models import KeyedVectors, Word2Vec
+
+WORDS = ["king", "queen", "man", "woman", "ärger", "naïve", "日本", "x" * 40]
+COUNTS = [900, 700, 500, 400, 30, 20, 20, 1]
+ENDINGS = (".txt", ".bin", ".safetensors", ".parquet", ".zarr")
+
+
+@pytest.fixture
+def wv():
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 12)).astype(np.float32)
+    return WordVectors(WORDS, vectors)
+
+
+@pytest.fixture
+def counted(wv):
+    return WordVectors(WORDS, wv.vectors, COUNTS)
+
+
+def assert_equal_vectors(found, expected):
+    """Compare words, counts and the bits of vectors."""
+    assert found.index_to_key == expected.index_to_key
+    np.testing.assert_array_equal(found.vectors.view(np.uint32), expected.vectors.view(np.uint32))
+    assert found.vectors.dtype == np.float32
+    assert (found.counts is None) == (expected.counts is None)
+    if expected.counts is not None:
+        np.testing.assert_array_equal(found.counts, expected.counts)
+
+
+# --- all formats ---
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_saved_vectors_are_loaded_with_the_same_bits(wv, tmp_path, ending):
+    wv.vectors[0, :4] = [1e-38, -0.0, 3.4e38, 1 / 3]
+    wv.save(f"{tmp_path}/v{ending}")
+    assert_equal_vectors(WordVectors.load(f"{tmp_path}/v{ending}"), wv)
+    assert [p.name for p in tmp_path.iterdir()] == [f"v{ending}"]
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".parquet", ".zarr"])
+def test_counts_are_saved_with_the_vectors(counted, tmp_path, ending):
+    counted.save(f"{tmp_path}/v{ending}")
+    assert_equal_vectors(WordVectors.load(f"{tmp_path}/v{ending}"), counted)
+
+
+@pytest.mark.parametrize("ending", [e for e in ENDINGS if e != ".zarr"])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.6])
+def test_a_truncated_file_is_refused(wv, tmp_path, ending, share):
+    path = tmp_path / f"v{ending}"
+    wv.save(str(path))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=f"v{ending}: not a"):
+        WordVectors.load(str(path))
+
+
+def test_missing_files_and_unknown_endings_are_refused(wv, tmp_path):
+    for ending in ENDINGS:
+        with pytest.raises(DataError, match="none"):
+            WordVectors.load(f"{tmp_path}/none{ending}")
+    with pytest.raises(ValueError, match=r"ends in one of \.txt"):
+        WordVectors.load(f"{tmp_path}/v.npy")
+    with pytest.raises(ValueError, match=r"ends in one of \.txt"):
+        wv.save(f"{tmp_path}/v.npy")
+
+
+def test_a_name_without_a_folder_is_in_the_working_directory(wv, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for ending in ENDINGS:
+        wv.save(f"v{ending}")
+        assert_equal_vectors(WordVectors.load(f"v{ending}"), wv)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"v{ending}" for ending in ENDINGS)
+
+
+def test_urls_of_other_storage_work_like_paths(counted):
+    for ending in ENDINGS:
+        counted.save(f"memory://vectors/v{ending}")
+        assert WordVectors.load(f"memory://vectors/v{ending}").index_to_key == WORDS
+
+
+# --- gensim ---
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_gensim_reads_and_writes_the_same_files(wv, tmp_path, binary):
+    wv.save_word2vec_format(f"{tmp_path}/ours", binary=binary)
+    theirs = KeyedVectors.load_word2vec_format(f"{tmp_path}/ours", binary=binary)
+    assert theirs.index_to_key == WORDS
+    np.testing.assert_array_equal(theirs.vectors, wv.vectors)
+    wv.to_gensim().save_word2vec_format(f"{tmp_path}/theirs", binary=binary)
+    ours = WordVectors.load_word2vec_format(f"{tmp_path}/theirs", binary=binary)
+    assert_equal_vectors(ours, wv)
+
+
+def test_gensims_own_files_are_read_and_written_by_conversion(counted, tmp_path):
+    counted.to_gensim().save(f"{tmp_path}/kv")
+    keyed = KeyedVectors.load(f"{tmp_path}/kv")
+    assert keyed.get_vecattr("queen", "count") == 700
+    assert keyed.most_similar("king", topn=2)[0][0] == counted.most_similar("king", topn=2)[0][0]
+    assert_equal_vectors(WordVectors.from_gensim(keyed), counted)
+
+
+def test_vectors_trained_by_gensim_are_copied(tmp_path):
+    model = Word2Vec([["a", "b", "a"], ["a", "c"]] * 3, vector_size=4, min_count=1, seed=1, workers=1)
+    found = WordVectors.from_gensim(model.wv)
+    assert [found.get_vecattr(word, "count") for word in "abc"] == [9, 3, 3]
+    np.testing.assert_array_equal(found["a"], model.wv["a"])
+    with pytest.raises(
+        TypeError, match=r"a Word2Vec cannot be converted: pass a gensim KeyedVectors, such as model.wv"
+    ):
+        WordVectors.from_gensim(model)
+    model.wv.vectors[:] = 0
+    assert found.vectors.any()
+
+
+def test_a_converted_model_takes_further_words_in_gensim(counted):
+    keyed = counted.to_gensim()
+    keyed.add_vectors(["prince"], [counted["king"]])
+    assert keyed.most_similar("prince", topn=1)[0][0] == "king"
+    assert "prince" not in counted
+
+
+# --- word2vec's formats ---
+
+
+def test_words_that_a_format_cannot_hold_are_refused(tmp_path):
+    for word in ("New York", "", "a\n"):
+        wv = WordVectors(["b", word], np.ones((2, 3)))
+        with pytest.raises(ValueError, match="cannot hold"):
+            wv.save(f"{tmp_path}/v.txt")
+        wv.save(f"{tmp_path}/v.parquet")
+        assert WordVectors.load(f"{tmp_path}/v.parquet").index_to_key == ["b", word]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_name_says_whether_a_file_is_compressed(wv, tmp_path, binary):
+    for ending in (".gz", ".bz2", ".xz"):
+        wv.save_word2vec_format(f"{tmp_path}/v{ending}", binary=binary)
+        assert_equal_vectors(WordVectors.load_word2vec_format(f"{tmp_path}/v{ending}", binary=binary), wv)
+    theirs = KeyedVectors.load_word2vec_format(f"{tmp_path}/v.gz", binary=binary)
+    np.testing.assert_array_equal(theirs.vectors, wv.vectors)
+    content = (tmp_path / "v.gz").read_bytes()
+    assert gzip.decompress(content).startswith(b"8 12\n")
+    (tmp_path / "v.gz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"v\.gz: not a complete file"):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v.gz", binary=binary)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("limit", [0, 3, 100])
+def test_a_limit_reads_the_first_words(wv, tmp_path, binary, limit):
+    wv.save_word2vec_format(f"{tmp_path}/v", binary=binary)
+    found = WordVectors.load_word2vec_format(f"{tmp_path}/v", binary=binary, limit=limit)
+    assert_equal_vectors(found, WordVectors(WORDS[:limit], wv.vectors[:limit]))
+
+
+def test_text_without_a_header_is_read_and_written(wv, tmp_path):
+    path = f"{tmp_path}/glove.txt"
+    wv.save_word2vec_format(path, write_header=False)
+    assert_equal_vectors(WordVectors.load_word2vec_format(path, no_header=True), wv)
+    theirs = KeyedVectors.load_word2vec_format(path, no_header=True)
+    np.testing.assert_array_equal(theirs.vectors, wv.vectors)
+    assert len(WordVectors.load_word2vec_format(path, no_header=True, limit=2)) == 2
+    with pytest.raises(DataError, match=r"not a header with two numbers; .* pass no_header=True"):
+        WordVectors.load_word2vec_format(path)
+    with pytest.raises(ValueError, match="no_header is for text"):
+        WordVectors.load_word2vec_format(path, binary=True, no_header=True)
+    for content, reason in (("", "it is empty"), ("a 1 2\nb 3\n", "row 2 has 1 numbers, not 2")):
+        (tmp_path / "glove.txt").write_text(content)
+        with pytest.raises(DataError, match=reason):
+            WordVectors.load_word2vec_format(path, no_header=True)
+
+
+def test_counts_go_to_a_file_of_their_own(counted, wv, tmp_path):
+    counted.save_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/counts")
+    assert_equal_vectors(WordVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/counts"), counted)
+    theirs = KeyedVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/counts")
+    assert theirs.get_vecattr("queen", "count") == 700
+    with pytest.raises(ValueError, match="no word counts to write"):
+        wv.save_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/counts")
+    for content, reason in (("king 1\n", "no count for the word 'queen'"), ("king\n", "not a file of lines")):
+        (tmp_path / "counts").write_text(content)
+        with pytest.raises(DataError, match=reason):
+            WordVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/counts")
+    with pytest.raises(DataError, match="none"):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/none")
+
+
+def test_words_cut_within_a_character_are_repaired_on_request(tmp_path):
+    (tmp_path / "v").write_bytes(b"1 2\n\xc3 1 2\n")
+    with pytest.raises(DataError, match="utf-8"):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v")
+    assert WordVectors.load_word2vec_format(f"{tmp_path}/v", unicode_errors="replace").index_to_key == ["\ufffd"]
+    assert WordVectors.load_word2vec_format(f"{tmp_path}/v", encoding="latin-1").index_to_key == ["Ã"]
+
+
+@pytest.mark.parametrize("size", [50, 61, 1 << 20])
+def test_a_binary_file_is_read_in_blocks_of_any_size(wv, tmp_path, monkeypatch, size):
+    monkeypatch.setattr(word2vec_format, "BINARY_BYTES_PER_READ", size)
+    wv.save(f"{tmp_path}/v.bin")
+    assert_equal_vectors(WordVectors.load(f"{tmp_path}/v.bin"), wv)
+
+
+def test_text_and_binary_files_are_not_confused(wv, tmp_path):
+    wv.save(f"{tmp_path}/v.txt")
+    wv.save(f"{tmp_path}/v.bin")
+    with pytest.raises(DataError, match="check the argument binary"):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v.bin")
+    with pytest.raises(DataError, match="check the argument binary"):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v.txt", binary=True)
+
+
+def test_a_header_that_promises_more_than_memory_holds_is_refused(tmp_path):
+    for header in (b"1000000000000000 300\n", b"99999999999999999999999 300\n", b"-1 300\n"):
+        (tmp_path / "v.bin").write_bytes(header + b"word " + bytes(1200))
+        with pytest.raises(DataError, match=r"v\.bin: not a complete file"):
+            WordVectors.load(f"{tmp_path}/v.bin")
+
+
+# --- safetensors ---
+
+
+def write_by_hand(path, words, vectors):
+    """Write the bytes that corpusmill 0.1 wrote without the library."""
+    tensor = {"dtype": "F32", "shape": list(vectors.shape), "data_offsets": [0, vectors.nbytes]}
+    metadata = {"format": "np", "words": json.dumps(words, ensure_ascii=False)}
+    header = json.dumps({"__metadata__": metadata, "vectors": tensor}, ensure_ascii=False).encode()
+    header += b" " * (-len(header) % 8)
+    path.write_bytes(struct.pack("<Q", len(header)) + header + vectors.astype("<f4").tobytes())
+
+
+def test_safetensors_files_of_earlier_versions_are_read(wv, tmp_path):
+    write_by_hand(tmp_path / "v.safetensors", WORDS, wv.vectors)
+    assert_equal_vectors(WordVectors.load(f"{tmp_path}/v.safetensors"), wv)
+
+
+def test_the_safetensors_library_reads_what_is_written(counted, tmp_path):
+    counted.save(f"{tmp_path}/v.safetensors")
+    found = safetensors.numpy.load_file(f"{tmp_path}/v.safetensors")
+    assert sorted(found) == ["counts", "vectors"]
+    np.testing.assert_array_equal(found["vectors"], counted.vectors)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_safetensors_of_other_floats_are_converted(wv, tmp_path, dtype):
+    content = safetensors.numpy.save({"vectors": wv.vectors.astype(dtype)}, {"words": json.dumps(WORDS)})
+    (tmp_path / "v.safetensors").write_bytes(content)
+    found = WordVectors.load(f"{tmp_path}/v.safetensors")
+    np.testing.assert_array_equal(found.vectors, wv.vectors.astype(dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "tensors, metadata, reason",
+    [
+        ({"weight": np.ones((2, 2))}, {"words": '["a", "b"]'}, "has the tensors 'weight' and the metadata 'words'"),
+        ({"vectors": np.ones((2, 2))}, {"format": "pt"}, "need the tensor 'vectors' and the metadata 'words'"),
+        ({"vectors": np.ones((2, 2), int)}, {"words": '["a", "b"]'}, "vectors of type I64: convert them to F16, F32"),
+        ({"vectors": np.ones((2, 2))}, {"words": '["a", '}, "not a safetensors file of word vectors"),
+        ({"vectors": np.ones((2, 2))}, {"words": "3"}, "words in its metadata are not a list"),
+        ({"vectors": np.ones((2, 2))}, {"words": '["a"]'}, "damaged: 1 words, but vectors of shape"),
+        ({"vectors": np.ones((2, 2))}, {"words": '["a", "a"]'}, "damaged: 1 of 2 words occur more than once"),
+    ],
+)
+def test_other_safetensors_files_are_refused(tmp_path, tensors, metadata, reason):
+    (tmp_path / "v.safetensors").write_bytes(safetensors.numpy.save(tensors, metadata))
+    with pytest.raises(DataError, match=reason):
+        WordVectors.load(f"{tmp_path}/v.safetensors")
+
+
+def test_bfloat16_is_refused_with_the_types_that_are_read(tmp_path):
+    header = {"vectors": {"dtype": "BF16", "shape": [1, 2], "data_offsets": [0, 4]}, "__metadata__": {"words": '["a"]'}}
+    encoded = json.dumps(header).encode()
+    (tmp_path / "v.safetensors").write_bytes(struct.pack("<Q", len(encoded)) + encoded + bytes(4))
+    with pytest.raises(DataError, match="vectors of type BF16: convert them to F16, F32, F64"):
+        WordVectors.load(f"{tmp_path}/v.safetensors")
+
+
+def test_more_words_than_a_safetensors_header_holds_are_refused(wv, tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_files, "MAX_SAFETENSORS_HEADER_BYTES", 1100)
+    with pytest.raises(ValueError, match=r"8 words exceed the 1,100 bytes .* \.parquet or \.zarr"):
+        wv.save(f"{tmp_path}/v.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+# --- Zarr and Parquet ---
+
+
+def test_zarr_opens_what_is_written(counted, tmp_path):
+    counted.save(f"{tmp_path}/v.zarr")
+    group = zarr.open(f"{tmp_path}/v.zarr/vectors", mode="r")
+    np.testing.assert_array_equal(group["vectors"][...], counted.vectors)
+    np.testing.assert_array_equal(group["counts"][...], COUNTS)
+
+
+def test_half_replaced_vectors_are_not_read_with_the_words_of_others(wv, tmp_path, monkeypatch):
+    wv.save(f"{tmp_path}/v.zarr")
+    other = WordVectors(WORDS[::-1], -wv.vectors)
+    monkeypatch.setattr(vector_files.Store, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        other.save(f"{tmp_path}/v.zarr")
+    with pytest.raises(DataError, match=r"words\.json is missing"):
+        WordVectors.load(f"{tmp_path}/v.zarr")
+
+
+def test_other_parquet_files_are_refused(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"word": ["a"], "weight": [1.0]}), tmp_path / "v.parquet")
+    with pytest.raises(DataError, match="not a Parquet file of word vectors"):
+        WordVectors.load(f"{tmp_path}/v.parquet")

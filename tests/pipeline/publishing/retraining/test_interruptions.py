@@ -29,7 +29,7 @@ from helpers.nightly import (
     write_day,
 )
 
-TESTS = Path(__file__).parents[4]
+TESTS = Path(__file__).parents[3]
 
 
 def test_a_version_is_on_the_disk_before_head_names_it(monkeypatch):

@@ -9,6 +9,7 @@
 #   make coverage     run all tests and print which lines they do not run (slow)
 #   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
 #   make stateful     run the tests of stores, owners, nights and models with EXAMPLES=100 times as many examples
+#   make same-bits    train small models of all kinds by the commit BASE=... and by the sources, and compare their bytes
 #   make fuzz         read changed files for SECONDS=60 and keep those that are neither read nor refused
 #   make bench-quick  run every benchmark once on tiny input
 #   make papers       measure every figure and table of the papers (DATA=folder of the corpora), and collect them on one page
@@ -25,7 +26,7 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo docs audit test kernels lint mypy imports format coverage simulate fuzz stateful bench-quick papers gpu
+.PHONY: demo docs audit test kernels lint mypy imports format coverage simulate same-bits fuzz stateful bench-quick papers gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -80,6 +81,9 @@ simulate: $(VENV)/.installed-test
 
 stateful: $(VENV)/.installed-test
 	CORPUSMILL_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/stateful --timeout 7200
+
+same-bits: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m recorded --base $(BASE) $(CASES)
 
 fuzz: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS))

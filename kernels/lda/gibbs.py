@@ -6,13 +6,25 @@ ESCA draws all tokens from the counts of the last epoch. Two tokens that determi
 a word that occurs twice, then exchange their topics instead of agreeing on one. Here, the second follows the first. So
 a corpus of few or short documents needs far fewer epochs.
 
-Three kernels draw from this distribution:
+All three kernels below compute what this loop does:
 
-    topics       mean tokens per document      kernel            rows of A
-    up to 64     any number                    few_topics.py     dense, in registers
-    65 to 384    at least 8, and at least      many_topics.py    dense, in the first cache
+    for v in words:                                  # word order: all tokens of a word, then those of the next word
+        for i in tokens_of(v):
+            d, old = docs[i], z[i]
+            A[d, old] -= 1; B[v, old] -= 1; N[old] -= 1
+            weights = (A[d] + alpha) * (B[v] + beta) / (N + V * beta)
+            sums = cumsum(weights)
+            new = first_topic_where(sums > uniform(key, i) * sums[-1])
+            A[d, new] += 1; B[v, new] += 1; N[new] += 1
+            z[i] = new
+
+They differ in how they keep the rows of A, and in the order in which they sum the weights:
+
+    topics       mean tokens per document      kernel                 rows of A
+    up to 64     any number                    gibbs_registers.py     dense, in registers
+    65 to 384    at least 8, and at least      gibbs_dense.py         dense, in the first cache
                  the number of topics - 128
-    others                                     this file         sparse
+    others                                     this file              sparse
 
 In this file, a token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight
 lanes. The distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries
@@ -48,7 +60,8 @@ from ..simd.lanes import (
     where_equal,
 )
 from ..simd.prefetch import prefetch
-from . import few_topics, many_topics
+from . import gibbs_dense as gibbs_dense
+from . import gibbs_registers as gibbs_registers
 from .changing_rows import (
     ONE,
     DocumentRows,
@@ -98,9 +111,9 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
     only read.
     """
     blocks = list(models)
-    if len(blocks[0].alpha) <= few_topics.MOST_TOPICS:
-        counts = few_topics.begin(blocks[0].totals, blocks[0].n_words)
-        return few_topics.sweep(chunk, blocks, z, key, counts)
+    if len(blocks[0].alpha) <= gibbs_registers.MOST_TOPICS:
+        counts = gibbs_registers.begin(blocks[0].totals, blocks[0].n_words)
+        return gibbs_registers.sweep(chunk, blocks, z, key, counts)
     z = z.copy()
     key = np.uint64(key)
     model = read_only_tuple(_joined(blocks))
@@ -109,7 +122,7 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
     n_topics = len(model.alpha)
     if has_dense_rows(n_topics, len(z), chunk.n_documents):
         A = count_dense(chunk.docs, z, chunk.n_documents, padded_to_four(n_topics))
-        many_topics.sweep(order, A, B, model, z, key)
+        gibbs_dense.sweep(order, A, B, model, z, key)
         return z
     prior = make_prior(model, 1, 1)
     totals = Totals(model.totals.astype(np.int64), prior.inverse.copy(), prior.lowered.copy())

@@ -17,7 +17,8 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.lda import few_topics, gibbs
+from ....kernels.lda import gibbs
+from ....kernels.lda import gibbs_registers as gibbs_registers
 from ....kernels.lda.changing_rows import padded, padded_to_four, with_changes
 from ....kernels.lda.counts import WordCounts, topic_totals
 from ....kernels.lda.model import ModelBlock
@@ -42,8 +43,8 @@ class WordOrderGibbs(LdaAlgorithm):
     def _kernel_modules(self, data: Corpus) -> Collection[str]:
         """Return the modules of the kernels, which depend on the number of topics and the lengths of documents."""
         if self._has_few_topics:
-            return {"lda.few_topics"}
-        return {"lda.many_topics" if self._has_dense_rows(chunk) else "lda.gibbs" for chunk in data.chunks}
+            return {"lda.gibbs_registers"}
+        return {"lda.gibbs_dense" if self._has_dense_rows(chunk) else "lda.gibbs" for chunk in data.chunks}
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Add to the estimate what the kernel changes, and the counts of the topics before the sweep.
@@ -72,10 +73,10 @@ class WordOrderGibbs(LdaAlgorithm):
             return super().sweep(model, chunk, state, shard, address)
         if self._has_few_topics:
             counts = self._dense_counts(model, shard.deltas)
-            z = few_topics.sweep(chunk, self.kernel_blocks(model), state["z"], random.key(*address), counts)
+            z = gibbs_registers.sweep(chunk, self.kernel_blocks(model), state["z"], random.key(*address), counts)
             deltas = [counts._asdict()]  # all blocks in one
             if shard.is_last:
-                deltas = [few_topics.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
+                deltas = [gibbs_registers.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
             return SweepResult({"z": z}, deltas, self._count_documents(chunk, z, address))
         z = gibbs.sweep(chunk, self._current_blocks(model, shard.deltas), state["z"], random.key(*address))
         deltas = self._count_words(chunk, z, _tables(shard.deltas, ""))
@@ -90,16 +91,16 @@ class WordOrderGibbs(LdaAlgorithm):
 
     @property
     def _has_few_topics(self) -> bool:
-        return self.n_topics <= few_topics.MOST_TOPICS
+        return self.n_topics <= gibbs_registers.MOST_TOPICS
 
     def _has_dense_rows(self, chunk: ChunkInfo) -> bool:
         return gibbs.has_dense_rows(self.n_topics, chunk.tokens, chunk.documents)
 
-    def _dense_counts(self, model: ModelView, deltas: list[Arrays] | None) -> few_topics.ShardCounts:
+    def _dense_counts(self, model: ModelView, deltas: list[Arrays] | None) -> gibbs_registers.ShardCounts:
         """Return the counts after the shard's last chunk, or before its first one."""
         if deltas is None:
-            return few_topics.begin(model.shared["totals"], self.n_words)
-        return few_topics.ShardCounts(**deltas[0])
+            return gibbs_registers.begin(model.shared["totals"], self.n_words)
+        return gibbs_registers.ShardCounts(**deltas[0])
 
     def _current_blocks(self, model: ModelView, deltas: list[Arrays] | None) -> Iterator[ModelBlock]:
         """Read the blocks one after another, with the changes of the shard's chunks so far."""

@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import few_topics, gibbs
+from corpusmill.kernels.lda import gibbs
+from corpusmill.kernels.lda import gibbs_registers as gibbs_registers
 from corpusmill.kernels.simd import tiles
 from helpers.lda_cases import (
     chi_square,
@@ -43,7 +44,7 @@ def reference_sweep(chunk, z, alpha, n_words):
         uniforms = np.floor(uniforms * 2**24) / 2**24
     # The kernels hold alpha in single precision.
     prior = alpha.astype(np.float32).astype(float), BETA
-    apart = n_topics > few_topics.MOST_TOPICS
+    apart = n_topics > gibbs_registers.MOST_TOPICS
     return lda_gibbs_sweep(*word_order(chunk), z, counts, prior, uniforms, dense, apart)
 
 
@@ -162,9 +163,9 @@ def test_counts_of_few_topics_follow_the_tokens_from_chunk_to_chunk():
     in_documents = np.concatenate([z[np.argsort(c.word_to_doc_order)] for z, c in zip(before, chunks, strict=True)])
     z = in_documents[whole.word_to_doc_order]
     blocks = [model_of(whole, z, alpha, n_words, words) for words in ((0, 25), (25, n_words))]
-    counts = few_topics.begin(blocks[0].totals, n_words)
+    counts = gibbs_registers.begin(blocks[0].totals, n_words)
     # The tokens of the last chunk are not drawn.
-    drawn = [few_topics.sweep(chunks[i], blocks, before[i], random.key(i), counts) for i in range(2)]
+    drawn = [gibbs_registers.sweep(chunks[i], blocks, before[i], random.key(i), counts) for i in range(2)]
     assert np.count_nonzero(drawn[0] != before[0]) > 100
     tables = [dense_counts(*pair, n_topics, n_words) for pair in zip(chunks, [*drawn, before[2]], strict=True)]
     np.testing.assert_array_equal(counts.totals, sum(N for _, _, N in tables))
@@ -172,7 +173,7 @@ def test_counts_of_few_topics_follow_the_tokens_from_chunk_to_chunk():
     rows = counts.rows.reshape(n_words, -1)
     np.testing.assert_array_equal(rows[counts.known, :n_topics], B[counts.known])
     for first, stop in ((0, 25), (25, n_words)):
-        found = few_topics.drawn_counts(counts, first, stop)
+        found = gibbs_registers.drawn_counts(counts, first, stop)
         dense = scipy.sparse.csr_matrix((found.counts, found.topics, found.row_ptr), (stop - first, n_topics))
         assert dense.has_sorted_indices and dense.data.min() > 0
         np.testing.assert_array_equal(dense.toarray(), (tables[0][1] + tables[1][1])[first:stop])

@@ -156,7 +156,7 @@ for module in list(sys.modules.values()):
             print(kernel.py_func.__module__)
 """
 #: Further modules with kernels that training, `transform` or `score` calls.
-CALLED = {"lda.few_topics", "lda.many_topics", "lda.gibbs", "lda.inference", "nmf.slices", "node2vec.walks"}
+CALLED = {"lda.gibbs_registers", "lda.gibbs_dense", "lda.gibbs", "lda.inference", "nmf.slices", "node2vec.walks"}
 
 
 # On a machine without these kernels, all of them are compiled by one process.

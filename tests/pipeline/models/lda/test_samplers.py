@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
-from corpusmill.kernels.lda.few_topics import MOST_TOPICS
+from corpusmill.kernels.lda.gibbs_registers import MOST_TOPICS
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask

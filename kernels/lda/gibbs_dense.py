@@ -2,6 +2,16 @@
 
     p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A, B and N
 
+The plain loop is that of gibbs_registers.py. Here, the weights of a token are summed before the token before it has its
+topic:
+
+    take_out(first); sums = cumsum((A[docs[first]] + α) φ)
+    for i in tokens_of(v):
+        take_out(i + 1); next_sums = cumsum((A[docs[i + 1]] + α) φ)   # without the new topic of token i
+        new = search(sums, extra, uniform(key, i))
+        put_in(new, i); extra = by how much that raises the weight of topic `new` for token i + 1
+        z[i] = new; sums = next_sums
+
 Each draw changes φ, and the next one waits for that. Two things shorten the wait:
 
 - The weights of a token are summed while the token before it is still searched for its topic. That topic then has one

@@ -2,6 +2,16 @@
 
     p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A, B and N
 
+The plain loop, with φ of a word v kept from token to token:
+
+    φ = (B[v] + β) / (N + V β)                       # for all topics, when the word begins
+    for i in tokens_of(v):
+        d, old = docs[i], z[i]
+        A[d, old] -= 1; B[v, old] -= 1; N[old] -= 1; φ[old] = (B[v, old] + β) / (N[old] + V β)
+        new = choose((A[d] + α) φ, uniform(key, i))
+        A[d, new] += 1; B[v, new] += 1; N[new] += 1; φ[new] = (B[v, new] + β) / (N[new] + V β)
+        z[i] = new
+
 There is one interval per topic, in the order of `choices.choose`, and a uniform number has 24 random bits.
 
 Each draw changes φ, and the next one waits for that. So the time between two draws is all that counts. φ of a word
@@ -30,7 +40,7 @@ from .changing_rows import ONE, count_dense, padded
 from .counts import WordCounts, empty_table, first_entries
 from .model import ModelBlock, TokenOrder, inlined, phi_with_one_less, phi_with_one_more, token_order
 
-#: More topics have the kernels of gibbs.py.
+#: Number of topics up to which a sweep uses this kernel. For more topics, it uses the other two of gibbs.py.
 MOST_TOPICS = MOST
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = np.uint64(esca.AHEAD)

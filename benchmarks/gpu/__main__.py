@@ -11,11 +11,12 @@ from numba import config
 from benchmarks.common import JSON, QUICK, open_session
 from benchmarks.gpu.blocks import quality
 from benchmarks.gpu.lda import lda
-from benchmarks.gpu.measure import copy_rate, print_row, simulate
+from benchmarks.gpu.measure import copy_rate, print_row
 from benchmarks.gpu.nmf import nmf
 from benchmarks.gpu.prediction import predict
 from benchmarks.gpu.race import race
 from benchmarks.gpu.random_indexing import random_indexing
+from benchmarks.gpu.simulator import simulate
 from benchmarks.gpu.walks import walks
 from benchmarks.gpu.word2vec import word2vec
 from benchmarks.papers.aga_lda import aga

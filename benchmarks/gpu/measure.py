@@ -3,7 +3,6 @@
 import contextlib
 import threading
 import time
-import warnings
 from statistics import median
 from unittest import mock
 
@@ -110,39 +109,3 @@ def shared_rate() -> float:
         return float("nan")
     device = cuda.current_context().device
     return 128e3 * device.MULTIPROCESSOR_COUNT * device.CLOCK_RATE
-
-
-def simulate() -> None:
-    """Add to Numba's simulator what it lacks, and use few threads: to see that the commands run, not how fast."""
-    from corpusmill.kernels.cuda.lda import document_counts, word_counts
-    from corpusmill.kernels.cuda.lda import esca as lda
-    from corpusmill.kernels.cuda.nmf import hals as nmf
-    from corpusmill.kernels.cuda.nmf import products as nmf_products
-    from corpusmill.kernels.cuda.nmf import sums as nmf_sums
-    from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
-    from corpusmill.kernels.cuda.node2vec import walks
-    from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
-    from corpusmill.kernels.cuda.word2vec import cells
-    from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
-
-    from benchmarks.papers import random_indexing_passes as passes
-    from benchmarks.papers import vector_lengths
-    from tests.helpers import cuda_simulator  # noqa: F401 installs itself
-
-    warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
-    lda.WARPS = lda.BLOCKS = document_counts.WARPS = document_counts.BLOCKS = word_counts.BLOCKS = 1
-    nmf_products.BLOCKS = nmf_sums.BLOCKS = nmf_sums.PARTS = word2vec.BLOCKS = 1
-    with_threads = (
-        document_counts,
-        word_counts,
-        nmf,
-        nmf_sums,
-        nmf_tiled,
-        random_indexing,
-        passes,
-        walks,
-        word2vec,
-        cells,
-    )
-    for module in (*with_threads, vector_lengths):
-        module.THREADS = 32

@@ -123,7 +123,7 @@ def run_here(figure: Figure, session: Session, settings: tuple[str, ...], result
             raise click.ClickException(f"{figure.name} failed in the simulator")
         return
     if config.ENABLE_CUDASIM:
-        from benchmarks.gpu.measure import simulate
+        from benchmarks.gpu.simulator import simulate
 
         simulate()
     changed = {}

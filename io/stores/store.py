@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,6 @@ from fsspec.implementations.local import LocalFileSystem, make_path_posix
 
 from ..errors import AccessDenied, DataError
 from ..extras import needing_filesystem
-from .group_files import StoredGroup
 from .local_files import (
     flush_path,
     naming_full_disk,
@@ -36,7 +35,7 @@ from .local_files import (
 from .object_errors import explained_errors
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows, recognised_damage
 from .request_counter import REQUESTS
-from .zarr_files import encode_group, read_group, read_rows
+from .zarr_files import StoredGroup, encode_group, read_group, read_rows
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]
@@ -329,13 +328,16 @@ class Store:
 
     # --- groups of arrays ---
 
+    def _group(self, name: str, likely: Sequence[str] = ()) -> StoredGroup:
+        return StoredGroup(self.fs, self.where(name), partial(self.count, "read"), likely)
+
     def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
         """Read the arrays of a group; raise DataError if it is missing or damaged.
 
         With ``only``, read the arrays with these names. Names that the group does not have are left out.
         """
         kind = (_DIGITS.sub("0", name), None if only is None else tuple(only))
-        files = StoredGroup(self, name, self._likely_files.get(kind, ()))
+        files = self._group(name, self._likely_files.get(kind, ()))
         try:
             with self.explained_errors(name):
                 arrays = dict(read_group(files, only))
@@ -356,7 +358,7 @@ class Store:
         """Read some rows of one array of a group, without verifying checksums; raise DataError for damage."""
         try:
             with self.explained_errors(name):
-                return read_rows(StoredGroup(self, name), array, first, stop)
+                return read_rows(self._group(name), array, first, stop)
         except (FileNotFoundError, ValueError) as error:
             raise DataError(f"{self.where(name)}/{array}: cannot be read ({error}); write the store again") from None
 

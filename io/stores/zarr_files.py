@@ -7,16 +7,17 @@ The library itself is too slow for small groups: on one machine zarr 3.1 took 9 
 is as long as the kernels need for a small corpus chunk. This module took 0.5 ms.
 """
 
+import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
+import fsspec
 import google_crc32c
 import numpy as np
-
-from .group_files import StoredGroup
+from fsspec.implementations.local import LocalFileSystem
 
 #: Most elements of a Zarr chunk, unless one row has more. Chunks of 64 Mi elements stay below the size limits of
 #: object stores and codecs.
@@ -27,6 +28,73 @@ FETCHED_BYTES = 1 << 26
 PADDING_BYTES = 1 << 20
 #: Bytes of the checksum at the end of each Zarr chunk.
 CHECKSUM_BYTES = 4
+
+
+class StoredGroup:
+    """The files of one Zarr group, which are read with few round trips to an object store.
+
+    ``fs`` and ``path`` say where the group is. ``count`` is called with the number of requests that follow.
+    ``likely`` are names of files that the group probably has. ``needed`` are those that `fetch` was called with.
+    """
+
+    def __init__(
+        self,
+        fs: fsspec.AbstractFileSystem,
+        path: str,
+        count: Callable[[int], None],
+        likely: Sequence[str] = (),
+    ):
+        self._fs = fs
+        self._is_local = isinstance(fs, LocalFileSystem)
+        self._path = path
+        self._count = count
+        self._likely = likely
+        self._fetched: dict[str, bytes] = {}
+        self.needed: Sequence[str] = ()
+
+    def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Read several files at the same time; files that do not exist are left out."""
+        if not names:
+            return {}
+        # Ranges from byte 0: for whole files, some filesystems request each file's size first.
+        paths = [f"{self._path}/{name}" for name in names]
+        self._count(len(paths))
+        contents = self._fs.cat_ranges(paths, 0, None, on_error="return")
+        found = {}
+        for name, content in zip(names, contents, strict=True):
+            if isinstance(content, FileNotFoundError):
+                continue
+            if isinstance(content, Exception):
+                raise content
+            found[name] = content
+        return found
+
+    def read_first(self, name: str) -> dict[str, bytes]:
+        """Read the file that lists the others, and at the same time the files that the group probably has."""
+        found = self.read_small([name, *self._likely])
+        self._fetched = {likely: found.pop(likely) for likely in self._likely if likely in found}
+        return found
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Fetch several files at once, because each request to an object store takes a round trip."""
+        if not self._is_local:
+            self.needed = names
+            self._fetched |= self.read_small([name for name in names if name not in self._fetched])
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open one file."""
+        path = f"{self._path}/{name}"
+        if self._is_local:
+            return open(path, "rb")
+        if name in self._fetched:
+            return io.BytesIO(self._fetched.pop(name))
+        self._count(1)
+        return io.BytesIO(self._fs.cat_file(path))
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        """Return the bytes ``start`` to ``stop - 1`` of a file."""
+        self._count(1)
+        return self._fs.cat_file(f"{self._path}/{name}", start, stop)
 
 
 class _Layout(NamedTuple):

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,10 @@ from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
 from ..vectors.similarity import row_lengths, top_indices, unit_vector
 from .document_completion import select_tokens, split_mask
+from .saved import TrainedModel
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from .scored import ScoredEstimator
-    from .text import TextEstimator
 
 #: Key of the names of topics in the metadata of these files.
 TOPIC_NAMES = "topic_names"
@@ -37,15 +35,43 @@ MATCHED_DOCUMENTS = 512
 GROUP_BYTES = 32 << 20
 
 
+class AppliedModel(Protocol):
+    """What tasks need of an estimator."""
+
+    _saved_at: str
+
+    def save(self, url: str) -> None:
+        """Write the trained model."""
+
+    @classmethod
+    def load(cls, url: str) -> Self:
+        """Read a saved model."""
+
+    def _fitted(self) -> TrainedModel:
+        """Return the trained model; raise an error if there is none."""
+
+    def _saved_name(self) -> str:
+        """Return a name for the content of the model at ``_saved_at``, or "" if this model is not there."""
+
+    def _seed_number(self) -> int:
+        """Return the seed of all random draws."""
+
+    def _vocabulary(self) -> pa.Table:
+        """Return the table of the model's words."""
+
+    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """Return one row per document."""
+
+
 class EstimatorRef(NamedTuple):
     """A saved model in the arguments of a task. ``name`` changes with the content, so that it can be cached."""
 
-    estimator: "type[TextEstimator]"
+    estimator: type[AppliedModel]
     url: str
     name: str
 
 
-#: How tasks receive the model: a TextEstimator in this process, an EstimatorRef in other processes.
+#: How tasks receive the model: an estimator in this process, an EstimatorRef in other processes.
 ModelHandle = Any
 
 
@@ -65,7 +91,7 @@ class Documents(NamedTuple):
     doc_ptr: np.ndarray  # (D + 1,) int64
     words: np.ndarray  # (n,) uint32
 
-    def keys(self, estimator: "TextEstimator") -> np.ndarray:
+    def keys(self, estimator: AppliedModel) -> np.ndarray:
         """Return one random key per document: (D,) uint64.
 
         It depends on the seed and the document's words only, so the score of a document does not depend on its
@@ -75,7 +101,7 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[ModelHandle]:
+def model_for_tasks(estimator: AppliedModel, executor: Executor) -> Iterator[ModelHandle]:
     """Yield the model in a form that tasks can receive."""
     estimator._fitted()
     if executor.runs_here:
@@ -93,7 +119,7 @@ def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[
 
 
 def map_chunks(
-    estimator: "TextEstimator", store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: AppliedModel, store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> list[Result]:
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus or a matrix, in order."""
     executor = executor_for(client)
@@ -105,7 +131,7 @@ def map_chunks(
 
 
 def sum_chunks(
-    estimator: "TextEstimator", store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: AppliedModel, store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> Arrays:
     """Return the sum of the arrays that `map_chunks` returns; none for a store without chunks."""
     return reduce(add, map_chunks(estimator, store, client, task, *options), {})
@@ -116,7 +142,7 @@ def sum_chunks(
 
 def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray:
     """Transform the documents of a chunk: (D, K), one row per document."""
-    estimator, documents = _open(model, data, index)
+    estimator, documents = open_documents(model, data, index)
     return estimator._transform_chunk(documents.doc_ptr, documents.words)
 
 
@@ -127,7 +153,7 @@ def write_transformed_chunk(
 
     ``names`` of topics by number become metadata of its schema.
     """
-    estimator, documents = _open(model, data, index)
+    estimator, documents = open_documents(model, data, index)
     chunk = documents.chunk
     kept = documents.corpus.kept_columns
     first = documents.corpus.chunks[index].first_document
@@ -175,7 +201,7 @@ def search_chunk(
     model: ModelHandle, data: DataRef, index: int, wanted: np.ndarray, topn: int
 ) -> list[tuple[str, float]]:
     """Return (key, cosine) of the ``topn`` documents of a chunk that are nearest to the vector ``wanted``."""
-    estimator, documents = _open(model, data, index)
+    estimator, documents = open_documents(model, data, index)
     direction = unit_vector(wanted)
     cosines = np.concatenate([rows @ direction / row_lengths(rows) for rows in _row_groups(estimator, documents)])
     nearest = top_indices(cosines, topn)
@@ -184,20 +210,13 @@ def search_chunk(
     return list(zip(keys.to_pylist(), cosines[nearest].tolist(), strict=True))
 
 
-def score_chunk(model: ModelHandle, data: DataRef, index: int, options: Mapping[str, object]) -> Arrays:
-    """Return the sums that the model's ``_score_chunk`` gives for a chunk's documents."""
-    estimator, documents = _open(model, data, index)
-    scored = cast("ScoredEstimator[Any]", estimator)
-    return scored._score_chunk(documents.doc_ptr, documents.words, documents.keys(estimator), **options)
-
-
 def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
     """Count how often the two halves of a document are nearer to each other than to halves of other documents.
 
     Returns the sums ``pairs``, the pairs of documents, and ``won``, those in which a half is nearer to its own other
     half. Equal similarities count as half a win. At most MATCHED_DOCUMENTS of the chunk are compared.
     """
-    estimator, documents = _open(model, data, index)
+    estimator, documents = open_documents(model, data, index)
     doc_ptr = documents.doc_ptr[: MATCHED_DOCUMENTS + 1]
     words = documents.words[: doc_ptr[-1]]
     keys = documents.keys(estimator)[: len(doc_ptr) - 1]
@@ -223,7 +242,8 @@ def open_model(model: ModelHandle) -> Any:
     return model
 
 
-def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator, Documents]":
+def open_documents(model: ModelHandle, data: DataRef, index: int) -> tuple[Any, Documents]:
+    """Return the estimator that a task received, and the documents of a chunk by its word ids."""
     estimator = open_model(model)
     corpus = Corpus(*data)
     chunk = corpus.read_chunk(index)
@@ -232,7 +252,7 @@ def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator
     return estimator, Documents(corpus, chunk, doc_ptr, words)
 
 
-def _row_groups(estimator: "TextEstimator", documents: Documents) -> Iterator[np.ndarray]:
+def _row_groups(estimator: AppliedModel, documents: Documents) -> Iterator[np.ndarray]:
     """First yield an empty (0, K) array that shows dtype and width, then the rows in groups of about GROUP_BYTES."""
     doc_ptr, words = documents.doc_ptr, documents.words
     empty = estimator._transform_chunk(doc_ptr[:1], words[:0])

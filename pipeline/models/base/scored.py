@@ -9,6 +9,7 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.stores.store import Arrays
 from ...engine.algorithm import DataT
+from ...engine.data import DataRef
 from . import apply
 from .inputs import DataLike
 from .text import TextEstimator
@@ -72,7 +73,13 @@ class ScoredEstimator(TextEstimator[DataT]):
             if corpus.part == "held_out":
                 reason = f"the part {corpus.part!r} has 0 documents: ingest with held_out=0.1"
             raise DataError(f"{corpus.title}: nothing to score: {reason}")
-        sums = apply.sum_chunks(self, corpus, client, apply.score_chunk, options)
+        sums = apply.sum_chunks(self, corpus, client, score_chunk, options)
         if not int(sums.get("tokens", 0)):
             raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
         return sums
+
+
+def score_chunk(model: apply.ModelHandle, data: DataRef, index: int, options: Mapping[str, object]) -> Arrays:
+    """Return the sums that the model's ``_score_chunk`` gives for a chunk's documents. This is a task."""
+    estimator, documents = apply.open_documents(model, data, index)
+    return estimator._score_chunk(documents.doc_ptr, documents.words, documents.keys(estimator), **options)

@@ -224,7 +224,8 @@ class TextEstimator(Estimator[DataT]):
         if top is not None and "topics" in corpus.kept_columns:
             raise DataError(f"{corpus.title}: has a column topics of its own: leave top out, or ingest without it")
         target = Store(out)
-        claim(target, origin_of(self, corpus, top), replace)
+        digest = f"{self._fitted().digest()}-{self._parameters_digest()}"
+        claim(target, origin_of(digest, corpus, top), replace)
         names = dict(self._topic_names)
         counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names, top)
         delete_others(target, len(corpus.chunks))

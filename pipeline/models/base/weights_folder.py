@@ -5,14 +5,11 @@ Readers of folders of Parquet files skip names that begin with an underscore.
 """
 
 import re
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Store
-
-if TYPE_CHECKING:
-    from .text import TextEstimator
 
 DESCRIPTION = "_transform.json"
 #: Files with weights of documents.
@@ -29,10 +26,10 @@ class Origin(TypedDict):
     top: int | None
 
 
-def origin_of(estimator: "TextEstimator", corpus: Corpus, top: int | None) -> Origin:
+def origin_of(model_digest: str, corpus: Corpus, top: int | None) -> Origin:
     """Return what the weights of a corpus by a model are computed from."""
     return Origin(
-        model=f"{estimator._fitted().digest()}-{estimator._parameters_digest()}",
+        model=model_digest,
         corpus=corpus.hash,
         part=corpus.part,
         columns=corpus.kept_columns,

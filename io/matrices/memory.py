@@ -1,11 +1,11 @@
-"""Matrices in memory, or objects of other libraries, as blocks of rows.
+"""Matrices in memory: their numbers and the names of their columns, or blocks of their rows.
 
-Types are recognised by their attributes, so that none of these libraries is imported: AnnData objects, the matrices of
-AnnData objects that are backed by a file, and Dask arrays.
+Objects of other libraries are recognised by their attributes, so that none of these libraries is imported.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,123 @@ def is_dask_array(data: Any) -> bool:
 def is_backed(data: Any) -> bool:
     """Return whether an object is the sparse matrix of an AnnData that is backed by a file."""
     return hasattr(data, "group") and hasattr(data, "format") and hasattr(data, "shape")
+
+
+def is_array_in_file(data: Any) -> bool:
+    """Return whether an object is an array of h5py."""
+    return hasattr(data, "shape") and hasattr(data, "dtype") and hasattr(data, "id")
+
+
+def matrix_of(data: Any, layer: str | None = None) -> tuple[Block | RowBlocks, list[str] | None]:
+    """Return a matrix as an array of NumPy or SciPy, or as blocks of rows, and the names of its columns if it has any.
+
+    ``layer`` is that of `annotated_rows`. Raises DataError for data that cannot be numbers, and TypeError if only some
+    of the columns of a data frame have names.
+    """
+    if hasattr(data, "to_dask_array"):
+        names = _column_names(data)
+        return row_blocks(data.to_dask_array(lengths=True), names, where="X"), names
+    if is_annotated(data):
+        rows = annotated_rows(data, layer)
+        return rows, rows.column_names
+    if isinstance(data, RowBlocks):
+        return data, data.column_names
+    if is_backed(data) or is_dask_array(data) or is_array_in_file(data):
+        return row_blocks(data, where="X"), None
+    names = None
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        names = _checked_names(data.schema.names)
+        data = _numbers_of_table(data)
+    elif hasattr(data, "columns"):
+        names = _column_names(data)
+        data = data.to_numpy()
+    elif isinstance(data, list | tuple):
+        _check_lengths(data)
+    elif scipy.sparse.issparse(data):
+        _check_structure(data)
+    if np.ma.is_masked(data):
+        # The mask would be lost silently.
+        raise DataError(
+            f"Input X masks {np.ma.count_masked(data)} of its {np.size(data)} entries, which have no value: pass "
+            f"X.filled(0), or leave their rows out"
+        )
+    values = data if scipy.sparse.issparse(data) else np.asarray(data)
+    if values.dtype.kind == "c":
+        raise DataError("Complex data not supported: pass real numbers")
+    if values.dtype.kind not in "biuf":
+        values = _as_numbers(values)
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)  # SciPy has no sparse matrices of float16
+    return values, names
+
+
+def _as_numbers(values: np.ndarray) -> np.ndarray:
+    """Return an array of objects as float64, in which missing values of pandas are NaN."""
+    try:
+        return values.astype(np.float64)
+    except TypeError:
+        # NumPy does not know the missing value of pandas.
+        present = [np.nan if is_missing(value) else value for value in values.ravel()]
+        return np.array(present, np.float64).reshape(values.shape)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value is None, or how pandas represents a missing value: NaN, NA or NaT."""
+    if isinstance(value, str | list):
+        return False
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _numbers_of_table(table: pa.Table | pa.RecordBatch) -> np.ndarray:
+    """Return the numbers of a table: (rows, columns). Raises DataError for nulls, which are no numbers."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if column.null_count:
+            raise DataError(f"the column {field.name!r} has {column.null_count} nulls: fill them, for example with 0")
+        columns.append(column.to_numpy(zero_copy_only=False))
+    return np.column_stack(columns)
+
+
+def _column_names(frame: Any) -> list[str] | None:
+    names = list(frame.columns)
+    are_text = [isinstance(name, str) for name in names]
+    if all(are_text):
+        return _checked_names(names)
+    if any(are_text):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names: the columns of the data frame "
+            "are partly strings and partly not"
+        )
+    return None
+
+
+def _checked_names(names: list[str]) -> list[str]:
+    """Return the names of columns; raise DataError if a name occurs twice."""
+    check_unique(pa.array(names, pa.large_string()), "X, columns", "rename or remove it")
+    return names
+
+
+def _check_lengths(rows: Sequence[Any]) -> None:
+    """Raise DataError for lists of numbers of different lengths, which may be documents of numbered words."""
+    lengths = [len(row) for row in rows if isinstance(row, Sized)]
+    for row, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise DataError(
+                f"lists of numbers are the rows of a matrix, and row {row} has the length {length}, but row 0 has "
+                f"{lengths[0]}: pass rows of one length, or lists of strings if the numbers are words"
+            )
+
+
+def _check_structure(values: Block) -> None:
+    """Raise DataError for a compressed sparse matrix whose arrays contradict each other; kernels would crash."""
+    if values.format not in ("csr", "csc"):
+        return
+    try:
+        values.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
 
 
 def annotated_rows(adata: Any, layer: str | None = None) -> RowBlocks:
@@ -103,8 +220,7 @@ def row_blocks(
         return DaskRows(data, names, row_names, where)
     if is_backed(data):
         return _backed_rows(data, names, row_names, where)
-    if hasattr(data, "shape") and hasattr(data, "dtype") and hasattr(data, "id"):
-        # A dense matrix in a file: an array of h5py.
+    if is_array_in_file(data):
         return Dense(where, data, row_names, names)
     return RowsInMemory(data, names, row_names, where)
 

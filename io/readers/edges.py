@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +12,15 @@ import pyarrow.compute as pc
 import scipy.io
 import scipy.sparse
 
+from ..data import NetworkxGraph, is_dask_collection, is_networkx, is_table
 from ..errors import DataError
 from ..messages import listed
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
 from .edge_lists import Pairs, read_list
 from .edge_options import EdgeOptions, usual_columns
-from .frames import is_dask_collection, is_table
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some
 from .stored_url import stored_url
-
-
-class NetworkxGraph(Protocol):
-    """A graph of networkx. The library is optional, so its classes cannot be named."""
-
-    nodes: Any
-    edges: Any
-    is_directed: Callable[[], bool]
 
 
 class EdgeTable(Protocol):
@@ -68,8 +60,8 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
         options = replace(options, directed=source.is_directed())
         edges = _edges_of_networkx(source, options)
         return edges._replace(metadata={"source": "graph in memory", "options": asdict(options)})
-    if is_edge_table(source):
-        edges = _edges_of_pairs(list(_pairs_in_memory(source, options)), "table", options)
+    if is_table(source):
+        edges = _edges_of_pairs(list(_pairs_in_memory(cast(EdgeTable, source), options)), "table", options)
         return edges._replace(metadata={"source": "table in memory", "options": asdict(options)})
     if not _are_paths(source):
         raise ValueError(
@@ -229,12 +221,6 @@ def _matrix_of_pecanpy(arrays: Mapping[str, np.ndarray]) -> tuple[SparseMatrix, 
 # --- graphs of networkx ---
 
 
-def is_networkx(source: object) -> TypeGuard[NetworkxGraph]:
-    """Return whether an object is a graph of networkx."""
-    modules = {base.__module__.partition(".")[0] for base in type(source).__mro__}
-    return "networkx" in modules and hasattr(source, "is_directed")
-
-
 def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions) -> Edges:
     """Return the edges of a graph of networkx. A node's name is its text; nodes without edges are kept."""
     where = "graph"
@@ -337,11 +323,6 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[Pairs]:
         except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
     yield from _pairs_of_table(table, file.url, options)
-
-
-def is_edge_table(source: object) -> TypeGuard[EdgeTable]:
-    """Return whether an object is a table in memory."""
-    return is_table(source)
 
 
 def _pairs_in_memory(source: EdgeTable, options: EdgeOptions) -> Iterator[Pairs]:

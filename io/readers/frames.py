@@ -6,61 +6,23 @@ lists of dictionaries are iterated, and give one dictionary per row.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..data import column_names, is_dask_collection, is_table, items_of
 from ..errors import DataError
-from ..matrices.memory import is_dask_array
+from ..matrices.memory import is_missing
 from ..messages import listed
 from .batches import Batch, ReadOptions, RowName, column_at, column_batch, number_keys, wanted_columns
 from .fields import field_names, values_at
-from .kept import KeptColumn, is_missing, kept_column, values_column
+from .kept import KeptColumn, kept_column, values_column
 from .reader import InMemoryReader
 from .source import Partition
 
 #: Rows of dictionaries that become one batch.
 BATCH_ROWS = 4096
-
-
-def is_dask_collection(data: Any) -> bool:
-    """Return whether an object is a Dask bag, series or data frame, which is computed part by part."""
-    is_collection = hasattr(data, "dask") and hasattr(data, "to_delayed") and hasattr(data, "npartitions")
-    return is_collection and not is_dask_array(data)
-
-
-def is_table(data: Any) -> bool:
-    """Return whether an object is a table with named columns, and not a single column."""
-    if is_dask_collection(data):
-        return getattr(data, "ndim", 1) == 2
-    return hasattr(data, "__arrow_c_stream__") and (hasattr(data, "columns") or hasattr(data, "column_names"))
-
-
-def has_numbers_only(data: Any) -> bool:
-    """Return whether all columns of a table are numbers. Then it is read as a matrix, and otherwise as documents."""
-    if hasattr(data, "schema") and isinstance(data.schema, pa.Schema):
-        return all(_is_number(field.type) for field in data.schema)
-    dtypes = getattr(data, "dtypes", [])
-    kinds = [str(getattr(dtype, "kind", "")) for dtype in dtypes]
-    if "" in kinds:  # the types of polars
-        return all(dtype.is_numeric() for dtype in dtypes)
-    return all(kind in "biuf" for kind in kinds)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-
-
-def items_of(data: Any) -> Iterator[Any]:
-    """Yield the items of a column, of a Dask bag or series (part by part), or of any iterable."""
-    if is_dask_collection(data):
-        for part in data.to_delayed():
-            yield from part.compute()
-    elif hasattr(data, "to_pylist"):
-        yield from data.to_pylist()
-    else:
-        yield from data
 
 
 class TableReader(InMemoryReader):
@@ -184,7 +146,9 @@ def _describe_types(name: str, values: Sequence[Any], row_name: RowName) -> str:
 
 def table_parts(data: Any, options: ReadOptions) -> Iterator[TablePart]:
     """Yield the rows of a table in parts. Only the columns that the options name are converted."""
-    if is_dask_collection(data):
+    if not is_table(data) or not (hasattr(data, "__arrow_c_stream__") or is_dask_collection(data)):
+        yield from _row_parts(items_of(data))
+    elif is_dask_collection(data):
         for part in _select(data, options).to_delayed():
             yield from _parts_of(part.compute())
     else:
@@ -208,7 +172,7 @@ def _parts_of(data: Any) -> Iterator[TablePart]:
 def _select(data: Any, options: ReadOptions) -> Any:
     """Return the columns of a table that the options name; raise DataError if one is missing or occurs twice."""
     is_arrow = isinstance(data, pa.Table | pa.RecordBatch)
-    present = list(data.column_names if is_arrow else data.columns)
+    present = column_names(data)
     names = [str(name) for name in present]
     wanted: dict[Any, None] = {}
     for name in wanted_columns(options):
@@ -225,15 +189,7 @@ def _select(data: Any, options: ReadOptions) -> Any:
     return data
 
 
-def rows_or_documents(data: Iterable[Any]) -> tuple[bool, Iterator[Any]]:
-    """Return whether the items are rows, as dictionaries, rather than documents; and an iterator over all items."""
-    items = items_of(data)
-    first = list(islice(items, 1))
-    are_rows = bool(first) and isinstance(first[0], Mapping)
-    return are_rows, chain(first, items)
-
-
-def row_parts(rows: Iterator[Mapping[str, Any]]) -> Iterator[TablePart]:
+def _row_parts(rows: Iterator[Mapping[str, Any]]) -> Iterator[TablePart]:
     """Yield dictionaries, one per row, in parts."""
     while True:
         part = list(islice(rows, BATCH_ROWS))

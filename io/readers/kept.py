@@ -5,13 +5,13 @@ refused, and so are other binary ones; a field of a nested value has a name of i
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from ..errors import DataError
+from ..matrices.memory import is_missing
 from ..stores.corpus import DOCUMENT_COLUMNS
 from .kinds import Fits, as_kind, fits_of, kind_of, merge_fits, no_values
 
@@ -91,15 +91,6 @@ def first_not_utf8(column: pa.Array | pa.ChunkedArray) -> int:
         except UnicodeDecodeError:
             return row
     raise ValueError("all rows are UTF-8")
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a value is None, or how pandas represents a missing value: NaN, NA or NaT."""
-    if isinstance(value, str | list):
-        return False
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def values_column(values: Iterable[Any], name: str, where: Callable[[int], str], is_present: bool = True) -> KeptColumn:

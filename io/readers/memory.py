@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataError
+from ..matrices.memory import is_missing
 from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, number_keys, replace_surrogates
-from .kept import is_missing
 from .reader import InMemoryReader
 from .source import Partition
 

@@ -1,19 +1,17 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-import scipy
-
+from ..data import Kind, items_of, recognise, refusal
 from ..errors import DataError
-from ..matrices.blocks import RowBlocks
 from ..matrices.hierarchies import is_zarr
-from ..matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
+from ..matrices.memory import matrix_of, row_blocks
 from . import demo
 from .batches import ReadOptions
 from .content import check_is_text
-from .frames import TableReader, has_numbers_only, is_table, row_parts, rows_or_documents, table_parts
+from .frames import TableReader, table_parts
 from .jsonl import JSONLinesReader
 from .lda_c import LDACReader
 from .lines import LinesReader, TextFilesReader
@@ -44,6 +42,8 @@ FORMATS: dict[str, type[Reader]] = {
 }
 #: Formats in which a source is a folder, not a file.
 _FOLDER_FORMATS = ("zarr", "10x-mtx")
+#: What `open_in_memory` takes, and `open_source`.
+_TAKEN = "documents (strings or lists of words), a table of them, a matrix of counts, or paths of files"
 #: Options that only some formats have.
 _FORMATS_OF_OPTION = {
     "vocabulary_file": ("docword", "svmlight", "lda-c", "matrixmarket", "npz"),
@@ -106,34 +106,20 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
 
 
 def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
-    """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
+    """Return the reader of documents, of a table of documents, or of a matrix of counts, whose columns have ``names``.
+
+    Raises DataError for anything else.
+    """
     _check_values(options)
-    if is_matrix(data):
-        rows = annotated_rows(data, options.layer) if is_annotated(data) else data
-        return MatrixReader(row_blocks(rows, names), options)
-    if is_table(data):
-        return TableReader(table_parts(data, options), options)
-    if isinstance(data, Sequence) and data and isinstance(data[0], str | Sequence):
-        return DocumentsReader(data, options)
-    if isinstance(data, Mapping) or not isinstance(data, Iterable):
-        raise DataError(
-            f"an object of type {type(data).__name__} is neither documents nor a table; pass a list of strings, or a "
-            f"data frame"
-        )
-    # An iterator can be read only once, so its first item decides and is put back.
-    are_rows, items = rows_or_documents(data)
-    if are_rows:
-        return TableReader(row_parts(items), options)
-    return DocumentsReader(items, options)
-
-
-def is_matrix(data: Any) -> bool:
-    """Return whether data in memory is read as a matrix of counts, and not as documents."""
-    if is_annotated(data) or isinstance(data, RowBlocks) or is_dask_array(data) or is_backed(data):
-        return True
-    if scipy.sparse.issparse(data):
-        return True
-    return getattr(data, "ndim", 1) == 2 and not (is_table(data) and not has_numbers_only(data))
+    kind, value = recognise(data)
+    if kind is Kind.MATRIX:
+        numbers, own_names = matrix_of(value, options.layer)
+        return MatrixReader(row_blocks(numbers, names or own_names), options)
+    if kind is Kind.TABLE:
+        return TableReader(table_parts(value, options), options)
+    if kind is Kind.DOCUMENTS:
+        return DocumentsReader(items_of(value), options)
+    raise refusal(value, "ingest", _TAKEN)
 
 
 def _check_options_of_format(options: ReadOptions, format_name: str, source: Paths) -> None:

@@ -12,24 +12,23 @@ interrupted can be continued. corpus.json is written last: without it, a folder 
 """
 
 import os
-import re
 import shutil
 import tempfile
 import uuid
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import scipy
 
+from ...io.data import Data, Kind, items_of, recognise
 from ...io.errors import DataError
 from ...io.matrices.names import check_unique
-from ...io.readers.frames import items_of
 from ...io.readers.memory import Document
-from ...io.readers.open import is_matrix, open_in_memory, open_source
+from ...io.readers.open import open_in_memory, open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import LOCK, Corpus
@@ -51,10 +50,7 @@ if TYPE_CHECKING:
 
 
 #: Documents, or a matrix of counts with one row per document.
-InMemory: TypeAlias = "Iterable[Document] | np.ndarray | scipy.sparse.sparray | scipy.sparse.spmatrix"
-
-#: A string that is a URL and nothing else.
-URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+InMemory: TypeAlias = "Iterable[Document] | np.ndarray | scipy.sparse.sparray | scipy.sparse.spmatrix | Data"
 #: The distinct words of a text take about a sixteenth of its bytes at most.
 BYTES_PER_WORD_BYTE = 16
 #: More buckets of words than this would mean too many small tasks.
@@ -135,8 +131,9 @@ def ingest(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is {progress!r}: pass a function, such as ProgressLines()")
     chosen = make_options(options)
-    words, names = _words_or_names(source, vocabulary)
-    reader = _open_reader(source, corpus_url, chosen, names)
+    data = recognise(source)
+    words, names = _words_or_names(data, vocabulary)
+    reader = source if isinstance(source, Reader) else _open_reader(data, corpus_url, chosen, names)
     identity = identity_of(reader, chosen, words, grow)
     job = _new_job(corpus_url, reader, chosen, identity, words is not None, grow)
     executor = executor_for(client)
@@ -152,14 +149,16 @@ def ingest(
 def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = None, **options: Any) -> Corpus:
     """Make a temporary corpus of data in memory. Its files are deleted together with the returned object.
 
-    ``data`` is documents (strings or lists of words), or a sparse or dense matrix of counts with one row per document.
+    ``data`` is documents (strings or lists of words), a table of documents, or a matrix of counts with one row per
+    document.
     ``vocabulary`` and ``options`` are those of `ingest`. By default, the word of a column is its number.
 
     Raises DataError for data that cannot be used, and ValueError for an invalid option.
     """
     chosen = make_options(options)
-    words, names = _words_or_names(data, vocabulary)
-    reader = open_in_memory(data, chosen, names)
+    recognised = recognise(data)
+    words, names = _words_or_names(recognised, vocabulary)
+    reader = open_in_memory(recognised, chosen, names)
     identity = identity_of(reader, chosen, words)
     folder = tempfile.mkdtemp(prefix="corpusmill-corpus-")
     try:
@@ -174,13 +173,13 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
 
 
 def _words_or_names(
-    source: object, vocabulary: pa.Table | Sequence[str] | None
+    data: Data, vocabulary: pa.Table | Sequence[str] | None
 ) -> tuple[pa.Table | None, list[str] | None]:
     """Return a vocabulary as the table of the words of documents, or as the names of the columns of a matrix."""
     if vocabulary is None or isinstance(vocabulary, pa.Table):
         return vocabulary, None
     words = _checked_words(vocabulary)
-    if is_matrix(source):
+    if data.kind is Kind.MATRIX:
         return None, words
     return pa.table({"word": words}), None
 
@@ -215,16 +214,12 @@ def _checked_words(vocabulary: Sequence[str]) -> list[str]:
     return words
 
 
-def _open_reader(
-    source: "Paths | InMemory | Reader", corpus_url: str, options: IngestOptions, names: Sequence[str] | None
-) -> Reader:
-    if isinstance(source, Reader):
-        return source
-    if _are_paths(source):
-        return open_files(source, corpus_url, options)
-    if isinstance(source, list | tuple):
-        _check_for_file_names(source)
-    return open_in_memory(source, options, names)
+def _open_reader(data: Data, corpus_url: str, options: IngestOptions, names: Sequence[str] | None) -> Reader:
+    if data.kind is Kind.PATH:
+        return open_files(data.value, corpus_url, options)
+    if isinstance(data.value, list | tuple):
+        _check_for_file_names(data.value)
+    return open_in_memory(data, options, names)
 
 
 def _check_for_file_names(documents: Sequence[object]) -> None:
@@ -255,20 +250,6 @@ def check_destination(url: str, reader: Reader, options: IngestOptions) -> None:
     job = _new_job(url, reader, options, identity, has_vocabulary=False)
     check_free(job.store, *OTHER_STORES)
     has_corpus(job, reader, identity)
-
-
-def _are_paths(source: "Paths | InMemory") -> TypeGuard[Paths]:
-    """Return whether a source is a path or a list of paths and URLs.
-
-    Other strings of a list are documents, as in ``fit``.
-    """
-    if isinstance(source, list | tuple):
-        return bool(source) and all(isinstance(one, os.PathLike) or _is_url(one) for one in source)
-    return isinstance(source, str | os.PathLike)
-
-
-def _is_url(value: object) -> bool:
-    return isinstance(value, str) and URL.fullmatch(value) is not None
 
 
 def _new_job(

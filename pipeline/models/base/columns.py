@@ -3,24 +3,19 @@
 The texts of warnings and errors are scikit-learn's, because its checks compare them.
 """
 
-import os
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....io.data import Data
 from ....io.errors import DataError
-from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import Matrix
 from ....io.stores.store import JsonObject
 from ....io.text.vocabulary import words_of
 from .advice import warn_user
-from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_documents, read_matrix
+from .inputs import CheckedInput, DataLike, InputMatrix, read_input
 from .saved import TrainedModel
-
-#: What `checked_input` returns: a store, its URL, a matrix, or documents.
-CheckedInput: TypeAlias = Corpus | Matrix | str | os.PathLike[str] | InputMatrix | Iterable[object]
 
 
 class MatrixColumns(NamedTuple):
@@ -65,16 +60,14 @@ def checked_input(X: DataLike, model: TrainedModel, caller: str) -> CheckedInput
 
     Raises ValueError if X does not fit the data that the model was trained on. ``caller`` names the estimator.
     """
+    data = read_input(X, caller)
     columns = columns_of(model)
-    if is_matrix(X):
-        matrix = read_matrix(X, caller)
-        check_columns(matrix, model, caller)
-        return matrix if columns is None else matrix.renamed(columns.names)
-    if isinstance(X, Corpus | Matrix | str | os.PathLike):
-        return X
-    if columns is not None and columns.names is None and is_documents(X):
+    if isinstance(data, InputMatrix):
+        check_columns(data, model, caller)
+        return data if columns is None else data.renamed(columns.names)
+    if isinstance(data, Data) and columns is not None and columns.names is None:
         raise ValueError(f"{caller} was fitted on a matrix without column names: pass a matrix, not documents")
-    return read_documents(X, caller)
+    return data
 
 
 def check_columns(matrix: InputMatrix, model: TrainedModel, caller: str) -> None:

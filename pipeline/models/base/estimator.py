@@ -19,7 +19,6 @@ from ...engine.run import RunStore
 from ...engine.training import Advice, Training
 from ...topics import WordGroup
 from .columns import (
-    CheckedInput,
     MatrixColumns,
     check_columns,
     check_numbers,
@@ -28,7 +27,7 @@ from .columns import (
     drop_outgrown_columns,
 )
 from .fit_options import FitOptions, run_folder
-from .inputs import DataLike, InputMatrix, TransformOutput, check_same_words, is_matrix, named_matrix, read_matrix
+from .inputs import CheckedInput, DataLike, InputMatrix, TransformOutput, check_same_words, named, read_input
 from .persistence import Persistent
 from .saved import SavedModel
 
@@ -119,13 +118,13 @@ class Estimator(Persistent, ABC, Generic[DataT]):
             self._draw_seed()
         # scikit-learn demands that parameters are checked here and not in the constructor.
         validate_model(self._kind, self._stored_params())
-        matrix = self._training_matrix(X, options, previous)
+        read = self._training_input(X, options, previous)
         if previous is None:
             # Names belong to the topics of an earlier fit.
             self._topic_names = {}
-        data = self._open_data(X if matrix is None else matrix)
+        data = self._open_data(read)
         if not data.n_words:
-            if matrix is not None:
+            if isinstance(read, InputMatrix):
                 raise DataError(f"{data.title}: there is nothing to train on, because all counts are 0")
             raise DataError(
                 f"{data.title}: there is no word to train on; check what its documents contain: words of one letter "
@@ -152,19 +151,18 @@ class Estimator(Persistent, ABC, Generic[DataT]):
             )
             train(training, executor)
             self._take(training.run, training.run.step, data)
-        if matrix is not None:
-            columns = MatrixColumns(matrix.n_columns, matrix.names, matrix.are_given)
+        if isinstance(read, InputMatrix):
+            columns = MatrixColumns(read.n_columns, read.names, read.are_given)
             self._fitted().metadata |= columns.as_metadata()
         return self
 
-    def _training_matrix(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> InputMatrix | None:
-        """Return X as a matrix with the column names that the user gives, or None if X is not a matrix.
+    def _training_input(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> CheckedInput:
+        """Return X as `read_input` does. A matrix has the column names that the user gives.
 
         Raises ValueError if training continues from a model of other columns.
         """
-        matrix = read_matrix(X, type(self).__name__) if is_matrix(X) else None
-        matrix = named_matrix(matrix, options.vocabulary)
-        if matrix is None or previous is None:
+        matrix = named(read_input(X, type(self).__name__), options.vocabulary)
+        if not isinstance(matrix, InputMatrix) or previous is None:
             return matrix
         check_columns(matrix, self._fitted(), type(self).__name__)
         columns = columns_of(self._fitted())

@@ -5,7 +5,7 @@ Messages follow those of scikit-learn, whose users search for them.
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ....io.data import Data, Kind, is_table, recognise, refusal
 from ....io.errors import DataError
 from ....io.extras import needing
 from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file
-from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
+from ....io.matrices.memory import matrix_of
 from ....io.matrices.names import check_unique
-from ....io.messages import listed
-from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
-from ....io.readers.kept import is_missing
-from ....io.stores.matrix import MatrixBlock, first_marked_entry
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix, MatrixBlock, first_marked_entry
 from ...engine.data import TrainingData
+from ...ingest.ingest import corpus_from
 
 
 class SupportsArray(Protocol):
@@ -81,110 +81,55 @@ DocumentsLike: TypeAlias = Iterable[str] | Iterable[Sequence[str]]
 #: A matrix in memory. Each of its rows is a document or a sample.
 MatrixLike: TypeAlias = SupportsArray | Annotated | Sequence[Sequence[float]] | MatrixBlock | InputMatrix
 #: What ``fit`` and ``transform`` accept.
-DataLike: TypeAlias = StoreLike | DocumentsLike | MatrixLike
+DataLike: TypeAlias = StoreLike | DocumentsLike | MatrixLike | Data
+#: What `read_input` returns: a store, its path or URL, a matrix, or documents.
+CheckedInput: TypeAlias = Corpus | Matrix | str | os.PathLike[str] | InputMatrix | Data
 #: What ``transform`` returns: a NumPy array with one row per document, or a data frame after ``set_output``.
 TransformOutput = Any
 
 
-def is_matrix(data: DataLike) -> bool:
-    """Return whether ``data`` is a matrix or a file of one, and not a store, its URL or documents of text."""
-    if is_dask_collection(data):
-        return getattr(data, "ndim", 1) == 2
-    if scipy.sparse.issparse(data) or _is_frame(data) or _has_blocks(data) or is_anndata_file(data):
-        return True
-    if isinstance(data, list | tuple):
-        return bool(data) and _is_row_of_numbers(data[0])
-    if _is_arrow(data):
-        return _is_table_of_numbers(data)
-    return hasattr(data, "__array__") and not _holds_text(data)
+def read_input(X: DataLike, caller: str) -> CheckedInput:
+    """Return a store or a path as it is, documents as `recognise` returns them, and a matrix after `read_matrix`.
 
-
-def is_documents(data: DataLike) -> bool:
-    """Return whether ``data`` is documents in memory, and not a store, a URL or a matrix."""
-    if isinstance(data, str | bytes | os.PathLike) or hasattr(data, "chunks"):
-        return False
-    return isinstance(data, Iterable) and not is_matrix(data)
+    Raises DataError for anything else. ``caller`` names the estimator in messages.
+    """
+    if isinstance(X, InputMatrix):
+        return X
+    data = recognise(X)
+    if data.kind is Kind.MATRIX:
+        return read_matrix(data.value, caller)
+    if data.kind is Kind.STORE:
+        return data.value
+    if is_anndata_file(data.value):
+        return read_matrix(MatrixFile(data.value), caller)
+    if isinstance(data.value, str | os.PathLike):
+        check_is_path(data.value, caller)
+        return data.value
+    # Which column of a table has the documents is not known. Rows that are dictionaries need a field "text".
+    if data.kind is Kind.DOCUMENTS or (data.kind is Kind.TABLE and not is_table(data.value)):
+        return data
+    taken = "documents (strings or lists of words), a matrix, a store or its path"
+    raise refusal(data.value, caller, taken)
 
 
 def read_matrix(data: Any, caller: str) -> InputMatrix:
-    """Return the matrix in ``data`` after checking that it is two-dimensional, real, finite and non-negative.
+    """Return a matrix after checking that it is two-dimensional, real, finite and non-negative.
 
     Raises ValueError, or TypeError for entries that are not numbers. ``caller`` names the estimator in messages.
     """
-    names = None
-    if is_dask_collection(data):
-        names = _column_names(data)
-        if not has_numbers_only(data):
-            raise ValueError(
-                f"{caller} takes numbers from data frames, and a column of this one holds something else: pass the "
-                f"column of text alone"
-            )
-        return InputMatrix(row_blocks(data.to_dask_array(lengths=True), names, where="X"), names)
-    if _is_frame(data):
-        names = _column_names(data)
-        _check_frame(data, caller)
-        data = data.to_numpy()
-    if _is_table_of_numbers(data):
-        names = _checked_names(data.schema.names)
-        data = _table_values(data)
-    if is_anndata_file(data):
-        data = MatrixFile(data)
-    if _has_blocks(data):
-        # Entries are checked block by block when they are written to a store.
-        rows = annotated_rows(data) if is_annotated(data) else row_blocks(data, where="X")
-        _check_shape(rows.shape, caller)
-        return InputMatrix(rows, rows.column_names)
-    if isinstance(data, list | tuple):
-        _check_lengths(data, caller)
-    if scipy.sparse.issparse(data):
-        _check_structure(data)
-    _check_mask(data)
-    values = data if scipy.sparse.issparse(data) else np.asarray(data)
-    if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported by {caller}: pass real numbers")
-    if values.dtype.kind not in "biuf":
-        values = _as_numbers(values)
-    if values.dtype == np.float16:
-        values = values.astype(np.float32)  # SciPy has no sparse matrices of float16
+    values, names = matrix_of(data)
     _check_shape(values.shape, caller)
-    _check_entries(values, caller)
+    if not isinstance(values, RowBlocks):
+        # The entries of blocks are checked when they are written to a store.
+        _check_entries(values, caller)
     return InputMatrix(values, names)
 
 
-def _as_numbers(values: np.ndarray) -> np.ndarray:
-    """Return an array of objects as float64, in which missing values of pandas are NaN."""
-    try:
-        return values.astype(np.float64)
-    except TypeError:
-        # NumPy does not know the missing value of pandas.
-        present = [np.nan if is_missing(value) else value for value in values.ravel()]
-        return np.array(present, np.float64).reshape(values.shape)
-
-
-def read_documents(data: Any, caller: str) -> Iterable[object]:
-    """Return the documents in ``data``, which is no matrix. Raises ValueError for what cannot be documents.
-
-    Without this check, a table would be read as one document per column name.
-    """
-    if isinstance(data, np.ndarray) and data.ndim > 1:
-        raise ValueError(
-            f"{caller}: X is an array of text of shape {data.shape}: pass X.astype(float) if it holds numbers, or a "
-            f"list of strings if it holds documents"
-        )
-    if isinstance(data, Mapping) or hasattr(data, "column_names"):
-        names = list(data if isinstance(data, Mapping) else data.column_names)
-        shown = ", ".join(repr(name) for name in names[:5])
-        raise ValueError(
-            f"{caller} takes documents, not a table with the columns {shown}: pass the column with the text alone"
-        )
-    if _is_arrow(data) or is_dask_collection(data):
-        return items_of(data)
-    if isinstance(data, bytes) or not isinstance(data, Iterable):
-        raise ValueError(
-            f"{caller} takes documents (strings or lists of words), a matrix, a store or its path, "
-            f"not {type(data).__name__}"
-        )
-    return data
+def corpus_of(data: InputMatrix | Data) -> Corpus:
+    """Return the temporary corpus of a matrix of counts or of documents in memory."""
+    if isinstance(data, InputMatrix):
+        return corpus_from(data.values, vocabulary=data.names)
+    return corpus_from(data)
 
 
 def is_count(value: object, least: int = 0) -> bool:
@@ -207,14 +152,14 @@ def check_is_path(data: object, caller: str) -> None:
         )
 
 
-def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -> InputMatrix | None:
-    """Return the training matrix with the names that the user gives for its columns, if there are any.
+def named(data: CheckedInput, vocabulary: Sequence[str] | None) -> CheckedInput:
+    """Return the training data. A matrix has the names that the user gives for its columns, if there are any.
 
     Raises ValueError if there are names but no matrix, or if a name occurs twice.
     """
     if vocabulary is None:
-        return matrix
-    if matrix is None:
+        return data
+    if not isinstance(data, InputMatrix):
         raise ValueError("vocabulary names the columns of a matrix, but X is no matrix")
     if isinstance(vocabulary, str | Mapping | Set):
         raise ValueError(
@@ -223,7 +168,7 @@ def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -
         )
     names = [str(name) for name in vocabulary]
     check_unique(pa.array(names, pa.large_string()), "vocabulary", "rename or remove it")
-    return matrix.renamed(names)._replace(are_given=True)
+    return data.renamed(names)._replace(are_given=True)
 
 
 def check_same_words(data: Any, held_out: Any) -> None:
@@ -267,105 +212,6 @@ def _cell_names(data: DataLike) -> Sequence[str] | None:
     return None if names is None else names.to_pylist()
 
 
-def _has_blocks(data: DataLike) -> bool:
-    """Return whether rows are read block by block: AnnData, its backed matrices, Dask arrays."""
-    return isinstance(data, RowBlocks) or is_annotated(data) or is_backed(data) or is_dask_array(data)
-
-
-def _is_arrow(data: DataLike) -> bool:
-    return hasattr(data, "to_pylist")
-
-
-def _is_frame(data: DataLike) -> bool:
-    return hasattr(data, "columns") and hasattr(data, "to_numpy")
-
-
-def _is_row_of_numbers(row: object) -> bool:
-    if isinstance(row, np.ndarray):
-        return row.ndim == 1 and row.dtype.kind in "biufcO"
-    return isinstance(row, list | tuple) and len(row) > 0 and isinstance(row[0], int | float | complex | np.number)
-
-
-def _holds_text(data: DataLike) -> bool:
-    """Return whether an array is one-dimensional and holds strings: such an array is a sequence of documents."""
-    array = np.asarray(data)
-    if array.dtype.kind in "US":
-        return True
-    if array.dtype.kind != "O" or array.ndim != 1:
-        return False
-    # The first documents may be missing: None, NaN or NA.
-    return any(isinstance(document, str | list) for document in array)
-
-
-def _column_names(frame: Any) -> list[str] | None:
-    names = list(frame.columns)
-    are_text = [isinstance(name, str) for name in names]
-    if all(are_text):
-        return _checked_names(names)
-    if any(are_text):
-        raise TypeError(
-            "Feature names are only supported if all input features have string names: the columns of the data frame "
-            "are partly strings and partly not"
-        )
-    return None
-
-
-def _checked_names(names: list[str]) -> list[str]:
-    """Return the names of columns; raise DataError if a name occurs twice."""
-    check_unique(pa.array(names, pa.large_string()), "X, columns", "rename or remove it")
-    return names
-
-
-def _check_frame(frame: Any, caller: str) -> None:
-    """Raise ValueError for a data frame with text. Which of its columns has the documents is not known."""
-    with_text = []
-    for name in frame.columns:
-        column = frame[name].to_numpy()
-        if column.dtype.kind in "OUST" and len(column) and isinstance(column[0], str):
-            with_text.append(str(name))
-    if with_text:
-        raise ValueError(
-            f"{caller} takes numbers from data frames, and this one has text (columns: {listed(with_text)}): pass the "
-            f"column of the documents alone, frame[NAME], or ingest(frame, FOLDER, text=NAME)"
-        )
-
-
-def _is_table_of_numbers(data: DataLike) -> bool:
-    """Return whether ``data`` is an Arrow table of which all columns are numbers."""
-    return isinstance(data, pa.Table | pa.RecordBatch) and data.num_columns > 0 and has_numbers_only(data)
-
-
-def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:
-    """Return the numbers of a table: (rows, columns). Raises ValueError for nulls, which are no numbers."""
-    columns = []
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if column.null_count:
-            raise ValueError(f"the column {field.name!r} has {column.null_count} nulls: fill them, for example with 0")
-        columns.append(column.to_numpy(zero_copy_only=False))
-    return np.column_stack(columns)
-
-
-def _check_lengths(rows: Sequence[Any], caller: str) -> None:
-    """Raise ValueError for lists of numbers of different lengths, which may be documents of numbered words."""
-    lengths = [len(row) for row in rows if isinstance(row, Sized)]
-    for row, length in enumerate(lengths):
-        if length != lengths[0]:
-            raise ValueError(
-                f"{caller} takes lists of numbers as the rows of a matrix, and row {row} has the length {length}, but "
-                f"row 0 has {lengths[0]}: pass rows of one length, or lists of strings if the numbers are words"
-            )
-
-
-def _check_structure(values: MatrixBlock) -> None:
-    """Raise ValueError for a compressed sparse matrix whose arrays contradict each other; kernels would crash."""
-    if values.format not in ("csr", "csc"):
-        return
-    try:
-        values.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
-
-
 def _check_shape(shape: tuple[int, ...], caller: str) -> None:
     if len(shape) != 2:
         raise ValueError(
@@ -377,16 +223,6 @@ def _check_shape(shape: tuple[int, ...], caller: str) -> None:
         raise ValueError(f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if rows == 0:
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
-
-
-def _check_mask(data: Any) -> None:
-    """Raise ValueError for a masked array of NumPy in which entries are masked. Its mask would be lost silently."""
-    if not np.ma.is_masked(data):
-        return
-    raise ValueError(
-        f"Input X masks {np.ma.count_masked(data)} of its {np.size(data)} entries, which have no value: pass "
-        f"X.filled(0), or leave their rows out"
-    )
 
 
 def _check_entries(values: MatrixBlock, caller: str) -> None:

@@ -2,12 +2,13 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from ....io.data import Data
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
@@ -23,16 +24,7 @@ from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
 from .estimator import Estimator
-from .inputs import (
-    DataLike,
-    InputMatrix,
-    TransformOutput,
-    check_is_path,
-    is_count,
-    is_matrix,
-    read_documents,
-    read_matrix,
-)
+from .inputs import DataLike, InputMatrix, TransformOutput, corpus_of, is_count, read_input
 from .topics import TopicModel, check_count
 from .weights_folder import claim, delete_others, origin_of
 
@@ -134,7 +126,7 @@ class TextEstimator(Estimator[DataT]):
         (1, 2)
         """
         data = self._checked_input(X)
-        if not isinstance(data, Corpus | Matrix | str | os.PathLike) and executor_for(client).runs_here:
+        if isinstance(data, InputMatrix | Data) and executor_for(client).runs_here:
             title = "documents in memory"
             rows = list(self._transform_in_memory(data))
         else:
@@ -151,7 +143,7 @@ class TextEstimator(Estimator[DataT]):
             raise not_documents(store)
         return apply.transform_chunk
 
-    def _transform_in_memory(self, data: InputMatrix | Iterable[object]) -> Iterator[np.ndarray]:
+    def _transform_in_memory(self, data: InputMatrix | Data) -> Iterator[np.ndarray]:
         """Yield the rows of data in memory, batch by batch.
 
         The data is not ingested, because that takes longer than to transform a few documents.
@@ -364,17 +356,15 @@ class CorpusEstimator(TextEstimator[Corpus]):
     """Base class of the models that train on a corpus of documents."""
 
     def _open_data(self, data: DataLike) -> Corpus:
-        """Return the corpus for a Corpus, its URL, a scipy sparse matrix, or documents (strings or lists of words)."""
-        if isinstance(data, Corpus):
-            return data
-        if isinstance(data, str | os.PathLike):
-            check_is_path(data, type(self).__name__)
-            return Corpus(os.fspath(data))
-        if is_matrix(data):
-            data = read_matrix(data, type(self).__name__)
-        if isinstance(data, InputMatrix):
-            return corpus_from(data.values, vocabulary=data.names)
-        return corpus_from(read_documents(data, type(self).__name__))
+        """Return the corpus for a Corpus, its URL, a matrix of counts, or documents (strings or lists of words)."""
+        read = read_input(data, type(self).__name__)
+        if isinstance(read, Corpus):
+            return read
+        if isinstance(read, Matrix):
+            raise not_documents(read)
+        if isinstance(read, str | os.PathLike):
+            return Corpus(os.fspath(read))
+        return corpus_of(read)
 
     def _open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
         """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
@@ -396,8 +386,9 @@ def held_out_documents(held_out: DataLike, data: Corpus, caller: str) -> Corpus:
 
     Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
     """
-    if is_matrix(held_out):
+    read = read_input(held_out, caller)
+    if isinstance(read, InputMatrix):
         raise ValueError(
             "held_out is a matrix: pass documents, a corpus or its path, or pass the matrix to score after fit"
         )
-    return corpus_from(read_documents(held_out, caller), vocabulary=data.vocabulary)
+    return corpus_from(read, vocabulary=data.vocabulary)

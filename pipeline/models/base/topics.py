@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ...ingest.ingest import corpus_from
 from ...topics import Topic, words_of
 from .coherence import topic_coherence, topic_diversity
-from .columns import CheckedInput
-from .inputs import DataLike, InputMatrix, is_count
+from .inputs import CheckedInput, DataLike, corpus_of, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,16 +199,14 @@ class TopicModel(ABC):
         return topic_diversity(self.topic_words(topn))
 
     def _reference_corpus(self, data: "Documents") -> Corpus:
-        if isinstance(data, Corpus):
-            return data
-        if isinstance(data, str | os.PathLike):
-            return Corpus(os.fspath(data))
-        if isinstance(data, Matrix):
-            raise DataError(f"{data.title}: a matrix has no words; coherence needs a corpus of documents")
         checked = self._checked_input(data)
-        if isinstance(checked, InputMatrix):
-            return corpus_from(checked.values, vocabulary=checked.names)
-        return corpus_from(checked)
+        if isinstance(checked, Matrix):
+            raise DataError(f"{checked.title}: a matrix has no words; coherence needs a corpus of documents")
+        if isinstance(checked, Corpus):
+            return checked
+        if isinstance(checked, str | os.PathLike):
+            return Corpus(os.fspath(checked))
+        return corpus_of(checked)
 
 
 def check_count(count: object, name: str, least: int = 0) -> None:

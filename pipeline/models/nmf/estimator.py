@@ -1,12 +1,13 @@
 """The estimator NMF: non-negative matrix factorisation with scikit-learn's names."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....io.data import Data
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
@@ -16,13 +17,12 @@ from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...engine.executors import Task
 from ...engine.training import Advice
-from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
-from ..base.columns import CheckedInput, MatrixColumns, columns_of
-from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
+from ..base.columns import MatrixColumns, columns_of
+from ..base.inputs import CheckedInput, DataLike, InputMatrix, corpus_of, read_input
 from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scored import ScoredEstimator
@@ -223,16 +223,14 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         Arrays are NumPy's, SciPy's sparse ones or Dask's. AnnData and its files are arrays with names. Raises DataError
         for an array that is no matrix.
         """
-        if isinstance(data, Corpus | Matrix):
-            return data
-        if isinstance(data, str | os.PathLike):
-            check_is_path(data, type(self).__name__)
-            return open_data(os.fspath(data))
-        if is_matrix(data):
-            data = read_matrix(data, type(self).__name__)
-        if not isinstance(data, InputMatrix):
-            return corpus_from(read_documents(data, type(self).__name__))
-        return matrix_from(data, self.dtype)
+        read = read_input(data, type(self).__name__)
+        if isinstance(read, Corpus | Matrix):
+            return read
+        if isinstance(read, str | os.PathLike):
+            return open_data(os.fspath(read))
+        if isinstance(read, InputMatrix):
+            return matrix_from(read, self.dtype)
+        return corpus_of(read)
 
     def _open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:
         """Return the store for a URL, documents or a matrix, to evaluate a model of ``data``."""
@@ -393,7 +391,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
     def _open_checked(self, data: CheckedInput) -> Corpus | Matrix:
         """Open data that `_checked_input` has returned. For a model of documents, rows of counts are documents."""
         if isinstance(data, InputMatrix) and self._fitted().has_words:
-            return corpus_from(data.values, vocabulary=data.names)
+            return corpus_of(data)
         return self._open_data(data)
 
     def _columns_of_store(self, data: TrainingData) -> MatrixColumns | None:
@@ -408,7 +406,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
         self._check_columns(store)
         return apply.transform_chunk if isinstance(store, Corpus) else inference.rows_of_matrix
 
-    def _transform_in_memory(self, data: InputMatrix | Iterable[object]) -> Iterator[np.ndarray]:
+    def _transform_in_memory(self, data: InputMatrix | Data) -> Iterator[np.ndarray]:
         """Yield the rows of data in memory, batch by batch. For a model of documents, rows of counts are documents."""
         if not isinstance(data, InputMatrix) or self._fitted().has_words:
             yield from super()._transform_in_memory(data)

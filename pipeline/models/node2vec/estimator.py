@@ -11,8 +11,9 @@ import pyarrow as pa
 import scipy.sparse
 
 from ....configs.validation import validate_model
+from ....io.data import Kind, NetworkxGraph, is_networkx, is_table, recognise
 from ....io.errors import DataError
-from ....io.readers.edges import EdgeTable, NetworkxGraph, is_edge_table, is_networkx, read_edges
+from ....io.readers.edges import EdgeTable, read_edges
 from ....io.readers.source import find_files
 from ....io.readers.stored_url import stored_url
 from ....io.stores.corpus import Corpus
@@ -21,9 +22,8 @@ from ....io.stores.store import Store
 from ....io.text.vocabulary import find_word_ids
 from ...ingest.graph import ingest_graph
 from ..base.advice import warn_of_text
-from ..base.columns import CheckedInput
 from ..base.fit_options import FitOptions
-from ..base.inputs import DataLike, TransformOutput, is_matrix
+from ..base.inputs import CheckedInput, DataLike, TransformOutput
 from ..base.saved import SavedModel
 from ..other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator
@@ -330,13 +330,14 @@ class Node2Vec(SkipGramEstimator):
                 f"vectors of nodes, and walks are lists of lists of node names"
             )
         # A matrix is a graph here. Other models take its rows for documents.
-        if is_matrix(X) or (_is_graph(X) and not isinstance(X, str | os.PathLike)):
+        data = recognise(X)
+        if data.kind in (Kind.MATRIX, Kind.TABLE, Kind.EDGES) or isinstance(X, Graph):
             raise ValueError(
                 f"walks are needed here (a Corpus, its URL, or lists of node names), not {type(X).__name__}: `wv` has "
                 f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix, a table of edges or "
                 f"a networkx graph"
             )
-        return super()._checked_input(X)
+        return super()._checked_input(data)
 
     # --- evaluation ---
 
@@ -399,7 +400,7 @@ def _is_graph(X: object) -> TypeGuard[GraphSource]:
 
 
 def _is_graph_in_memory(X: object) -> bool:
-    return scipy.sparse.issparse(X) or is_networkx(X) or is_edge_table(X)
+    return scipy.sparse.issparse(X) or is_networkx(X) or is_table(X)
 
 
 def _nodes_of(graph: GraphSource) -> pa.Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.extras import needing
-from ....io.readers.kept import is_missing
+from ....io.matrices.memory import is_missing
 from ....io.stores.graph import Graph
 from ..base.sparse_rows import row_of_each_entry
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ....io.data import Kind, recognise
 from ....io.errors import DataError
 from ....io.messages import pluralize
 from ....io.stores.corpus import Corpus
@@ -15,7 +16,7 @@ from ...engine.device import resolve_device
 from ...engine.training import Advice
 from ...topics import WordGroup
 from ..base.fit_options import FitOptions
-from ..base.inputs import DataLike, InputMatrix, is_matrix
+from ..base.inputs import CheckedInput, DataLike
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..vectors.vectors import WordVectors
@@ -63,13 +64,13 @@ class SkipGramEstimator(CorpusEstimator):
         """Return the number of epochs to train."""
         return self.epochs
 
-    def _training_matrix(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> InputMatrix | None:
+    def _training_input(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> CheckedInput:
         self._refuse_numbers(X)
-        return super()._training_matrix(X, options, previous)
+        return super()._training_input(X, options, previous)
 
     def _refuse_numbers(self, X: DataLike) -> None:
         """Raise ValueError for lists of numbers, which would be a matrix for other models."""
-        if isinstance(X, list | tuple) and is_matrix(X):
+        if isinstance(X, list | tuple) and recognise(X).kind is Kind.MATRIX:
             raise ValueError(
                 f"{type(self).__name__} takes lists of strings, and these are lists of numbers: pass "
                 f"[[str(word) for word in document] for document in documents]"

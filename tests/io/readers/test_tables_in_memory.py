@@ -73,7 +73,11 @@ def test_tables_of_numbers_are_matrices():
         model = NMF(2, max_iter=2, device="cpu").fit(form)
         assert model.feature_names_in_.tolist() == ["text", "fish"]
         assert model.components_.shape == expected.components_.shape
-    assert collect(open_in_memory(counts, ReadOptions()))[1] == [["0"], ["1", "1", "1"], ["0", "0", "1"]]
+    assert collect(open_in_memory(counts, ReadOptions()))[1] == [
+        ["text"],
+        ["fish", "fish", "fish"],
+        ["text", "text", "fish"],
+    ]
 
 
 def test_a_table_for_fit_is_refused_with_the_way_out():
@@ -82,9 +86,20 @@ def test_a_table_for_fit_is_refused_with_the_way_out():
             LDA(2).fit(table)
 
 
-@pytest.mark.parametrize("data", [TABLE, 5, None])
-def test_an_object_that_is_neither_documents_nor_a_table_is_refused(data):
-    with pytest.raises(DataError, match=f"type {type(data).__name__} is neither documents nor a table; pass a list"):
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (TABLE, "not a table with the columns 'id', 'body'.*: pass the column with the text alone"),
+        (5, "a matrix of counts, or paths of files, not int"),
+        (None, "not NoneType"),
+        (b"text", "not bytes"),
+        ({"a", "b"}, "not set"),
+        ([b"text"], "not list of bytes"),
+    ],
+    ids=["dictionary", "number", "None", "bytes", "set", "list of bytes"],
+)
+def test_an_object_that_is_neither_documents_nor_a_table_is_refused(data, message):
+    with pytest.raises(DataError, match=message):
         open_in_memory(data, ReadOptions())
 
 

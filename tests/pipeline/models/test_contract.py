@@ -387,11 +387,11 @@ def test_documents_in_any_form_give_the_same_model(kind, form):
     [
         ({"text": OLD}, r"not a table with the columns 'text': pass the column"),
         (pa.table({"text": OLD}), r"not a table with the columns 'text': pass the column"),
-        (pd.DataFrame({"text": OLD}), r"this one has text \(columns: 'text'\): pass the column"),
+        (pd.DataFrame({"text": OLD}), r"not a table with the columns 'text': pass the column"),
         (None, "not NoneType"),
         (3, "not int"),
         (b"text", "not bytes"),
-        ([1.5, "a"], "must be"),
+        ([1.5, "a"], "not list of float"),
     ],
     ids=["dictionary", "Arrow table", "data frame of text", "None", "number", "bytes", "mixed"],
 )

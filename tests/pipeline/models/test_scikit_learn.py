@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, RandomIndexing
-from corpusmill.pipeline.models.base.inputs import is_matrix
+from corpusmill.io.data import Kind, recognise
 from helpers.documents import BOATS_AND_BREAD
 from sklearn import exceptions
 from sklearn.base import clone
@@ -34,7 +34,7 @@ class RoundedLDA(LDA):
 
     def _rounded(self, X):
         """Return ten times the entries, rounded. Return anything but a matrix of real numbers unchanged."""
-        if not is_matrix(X):
+        if recognise(X).kind is not Kind.MATRIX:
             return X
         if scipy.sparse.issparse(X):
             return (X.tocsr() * 10).rint()
@@ -221,7 +221,7 @@ def test_a_data_frame_of_text_is_refused_with_advice():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"split": "train", "year": 1851, "text": BOATS_AND_BREAD})
     with pytest.raises(
-        ValueError, match=r"\(columns: 'split', 'text'\): pass .* frame\[NAME\], or ingest\(frame, .*text=NAME"
+        ValueError, match=r"columns 'split', 'text': pass .* table\[NAME\], or ingest\(table, .*text=NAME"
     ):
         LDA(2).fit(frame)
     assert LDA(2, max_iter=2).fit(frame["text"]).n_iter_ == 2

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, ingest
+from corpusmill.io.data import Kind, recognise
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.matrix import Matrix, write_matrix
-from corpusmill.pipeline.models.base.inputs import is_matrix
 from helpers.cells import CELLS, COUNTS, GENES, write_h5ad
 
 SPARSE = scipy.sparse.csr_matrix(COUNTS, dtype=np.float32)
@@ -157,7 +157,7 @@ def test_anndata_backed_and_lazy_matrices_give_the_same_model(adata, tmp_path):
     inputs = [adata, backed, backed.X, backed.layers["by_column"], lazy, lazy.X, lazy.layers["by_column"]]
     inputs.append(lazy.X.rechunk((3, 2)))
     for data in inputs:
-        assert is_matrix(data)
+        assert recognise(data).kind is Kind.MATRIX
     expected = NMF(2, max_iter=3, device="cpu").fit(SPARSE)
     counted = LDA(2, max_iter=3, device="cpu").fit(SPARSE)
     for data in inputs[:-1]:

@@ -1,0 +1,235 @@
+"""What an object is: documents, a table, a matrix, edges, a store, or a path.
+
+`ingest`, and `fit` and other methods of the models, decide by this module alone what they were given. Objects of other
+libraries are recognised by their attributes, so that these libraries are not imported.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+import scipy
+
+from .errors import DataError
+from .matrices.blocks import RowBlocks
+from .matrices.memory import is_annotated, is_backed, is_dask_array, is_missing
+from .messages import listed
+from .stores.corpus import Corpus
+from .stores.matrix import Matrix
+
+#: A string that is a URL and nothing else.
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+#: What is iterable, but has no documents in a certain order.
+_NO_DOCUMENTS = (bytes, bytearray, memoryview, Mapping, set, frozenset)
+
+
+class NetworkxGraph(Protocol):
+    """A graph of networkx. The library is optional, so its classes cannot be named."""
+
+    nodes: Any
+    edges: Any
+    is_directed: Callable[[], bool]
+
+
+class Kind(Enum):
+    """What an object is."""
+
+    DOCUMENTS = "documents"  # strings or lists of words, also none at all
+    TABLE = "table"  # documents in a column: a table with other columns than numbers, or dictionaries, one per row
+    MATRIX = "matrix"  # numbers, with one row per document or sample
+    EDGES = "edges"  # a graph of networkx
+    STORE = "store"  # an open corpus or matrix
+    PATH = "path"  # a path or URL, or a list of paths and URLs
+    UNKNOWN = "unknown"
+
+
+class Data(NamedTuple):
+    """An object and what it is. An iterator was begun to see that: ``value`` has all of its items."""
+
+    kind: Kind
+    value: Any
+
+
+def recognise(data: Any) -> Data:
+    """Return what an object is. What is already recognised stays as it is."""
+    if isinstance(data, Data):
+        return data
+    kind = _kind_of_object(data)
+    if kind is not None:
+        return Data(kind, data)
+    if hasattr(data, "__array__") and not isinstance(data, Iterable):
+        return recognise(np.asarray(data))
+    if isinstance(data, _NO_DOCUMENTS) or not isinstance(data, Iterable):
+        return Data(Kind.UNKNOWN, data)
+    if _are_paths(data):
+        return Data(Kind.PATH, data)
+    if isinstance(data, Iterator) or is_dask_collection(data):
+        # These can be read only once, or are computed each time.
+        items = items_of(data)
+        begun = list(_until_present(items))
+        value = chain(begun, items)
+        kind = _kind_of_items(begun, value)
+        return Data(kind, data if kind is Kind.UNKNOWN else value)
+    return Data(_kind_of_items(list(_until_present(data)), data), data)
+
+
+def _until_present(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield items up to the first that is not missing."""
+    for item in items:
+        value = item.as_py() if isinstance(item, pa.Scalar) else item
+        yield value
+        if not is_missing(value):
+            return
+
+
+def _kind_of_object(data: Any) -> Kind | None:
+    """Return what an object is, if that can be told without looking at its items."""
+    if isinstance(data, str | os.PathLike):
+        return Kind.PATH
+    if isinstance(data, Corpus | Matrix):
+        return Kind.STORE
+    if is_networkx(data):
+        return Kind.EDGES
+    if scipy.sparse.issparse(data) or isinstance(data, RowBlocks):
+        return Kind.MATRIX
+    if is_annotated(data) or is_backed(data) or is_dask_array(data):
+        return Kind.MATRIX
+    if is_table(data):
+        return Kind.MATRIX if column_names(data) and not other_columns(data) else Kind.TABLE
+    if getattr(data, "ndim", 1) != 1:
+        return Kind.UNKNOWN if _is_array_of_text(data) else Kind.MATRIX
+    return None
+
+
+def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
+    """Return what ``data`` is, whose items begin with ``begun``. The last of these decides."""
+    first = begun[-1] if begun else None
+    if is_missing(first) or isinstance(first, str):
+        return Kind.DOCUMENTS
+    if isinstance(first, Mapping):
+        return Kind.TABLE
+    if _is_number(first):
+        # An array of one dimension, which is refused for its shape.
+        return Kind.MATRIX if hasattr(data, "__array__") else Kind.UNKNOWN
+    if isinstance(first, np.ndarray | list | tuple) and len(first) and _is_number(first[0]):
+        return Kind.MATRIX if isinstance(data, Sequence) else Kind.UNKNOWN
+    if isinstance(first, _NO_DOCUMENTS) or not isinstance(first, Iterable):
+        return Kind.UNKNOWN
+    return Kind.DOCUMENTS
+
+
+def _are_paths(data: Any) -> bool:
+    if not isinstance(data, list | tuple):
+        return False
+    return bool(data) and all(isinstance(one, os.PathLike) or _is_url(one) for one in data)
+
+
+def _is_url(value: object) -> bool:
+    return isinstance(value, str) and _URL.fullmatch(value) is not None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | complex | np.number | np.bool)
+
+
+def _is_array_of_text(data: Any) -> bool:
+    return getattr(getattr(data, "dtype", None), "kind", "") in ("U", "S", "T")
+
+
+def is_networkx(data: object) -> TypeGuard[NetworkxGraph]:
+    """Return whether an object is a graph of networkx."""
+    modules = {base.__module__.partition(".")[0] for base in type(data).__mro__}
+    return "networkx" in modules and hasattr(data, "is_directed")
+
+
+# --- tables ---
+
+
+def is_dask_collection(data: Any) -> bool:
+    """Return whether an object is a Dask bag, series or data frame, which is computed part by part."""
+    is_collection = hasattr(data, "dask") and hasattr(data, "to_delayed") and hasattr(data, "npartitions")
+    return is_collection and not is_dask_array(data)
+
+
+def is_table(data: Any) -> bool:
+    """Return whether an object is a table with named columns, and not a single column."""
+    if is_dask_collection(data):
+        return getattr(data, "ndim", 1) == 2
+    if not hasattr(data, "__arrow_c_stream__") and not isinstance(data, Iterable):
+        return False
+    return hasattr(data, "columns") or hasattr(data, "column_names")
+
+
+def column_names(table: Any) -> list[Any]:
+    """Return the names of the columns of a table."""
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+
+
+def other_columns(table: Any) -> list[str]:
+    """Return the names of the columns that are not numbers."""
+    names = column_names(table)
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        are_numbers = [_is_type_of_numbers(field.type) for field in table.schema]
+    elif hasattr(table, "dtypes"):
+        are_numbers = [_has_numbers(table, position, dtype) for position, dtype in enumerate(table.dtypes)]
+    else:
+        are_numbers = [False] * len(names)
+    return [str(name) for name, is_number in zip(names, are_numbers, strict=True) if not is_number]
+
+
+def _is_type_of_numbers(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _has_numbers(table: Any, position: int, dtype: Any) -> bool:
+    """Return whether a column of pandas, polars or Dask has numbers."""
+    if not hasattr(dtype, "kind"):  # a type of polars
+        return dtype.is_numeric() or str(dtype) == "Boolean"
+    if dtype.kind != "O" or is_dask_collection(table):
+        return dtype.kind in "biufc"
+    present = (value for value in table.iloc[:, position] if not is_missing(value))
+    return _is_number(next(present, None))
+
+
+def items_of(data: Any) -> Iterator[Any]:
+    """Yield the items of a column, of a Dask bag or series (part by part), or of any iterable."""
+    if is_dask_collection(data):
+        for part in data.to_delayed():
+            yield from part.compute()
+    elif hasattr(data, "to_pylist"):
+        yield from data.to_pylist()
+    else:
+        yield from data
+
+
+# --- what is refused ---
+
+
+def refusal(given: Any, caller: str, takes: str) -> DataError:
+    """Return the error of data that ``caller``, an estimator or a function, does not take. It ``takes`` other data."""
+    names = None
+    if isinstance(given, Mapping):
+        names = list(given)
+    elif is_table(given):
+        names = other_columns(given)
+    if names is not None:
+        return DataError(
+            f"{caller} takes documents, not a table with the columns {listed([str(name) for name in names])}: pass the "
+            f"column with the text alone, table[NAME], or ingest(table, FOLDER, text=NAME)"
+        )
+    if _is_array_of_text(given) and given.ndim != 1:
+        return DataError(
+            f"{caller}: X is an array of text of shape {given.shape}: pass X.astype(float) if it holds numbers, or a "
+            f"list of strings if it holds documents"
+        )
+    if _are_paths(given):
+        return DataError(f"{caller} takes no list of paths: pass ingest(paths, FOLDER)")
+    described = type(given).__name__
+    if isinstance(given, list | tuple | np.ndarray) and len(given):
+        described += f" of {type(given[0]).__name__}"
+    return DataError(f"{caller} takes {takes}, not {described}")

@@ -1,0 +1,164 @@
+"""`fit` and `ingest` agree on what they are given."""
+
+import pathlib
+
+import anndata
+import dask.array
+import dask.bag
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from corpusmill import LDA, ingest
+from corpusmill.io.data import Kind, recognise
+
+TEXTS = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+TOKENS = [text.split() for text in TEXTS]
+ROWS = [[1, 0, 2], [0, 3, 1], [1, 1, 1], [2, 0, 0]]
+ARRAY = np.array(ROWS)
+FRAME = pd.DataFrame(ARRAY, columns=["a", "b", "c"])
+
+DOCUMENTS = {
+    "list of strings": lambda: TEXTS,
+    "list of token lists": lambda: TOKENS,
+    "tuple of tuples": lambda: tuple(map(tuple, TOKENS)),
+    "generator of strings": lambda: iter(TEXTS),
+    "generator of token lists": lambda: iter(TOKENS),
+    "values of a dictionary": lambda: dict(enumerate(TEXTS)).values(),
+    "series of pandas": lambda: pd.Series(TEXTS),
+    "categories of pandas": lambda: pd.Series(TEXTS, dtype="category"),
+    "series of polars": lambda: pl.Series(TEXTS),
+    "array of Arrow": lambda: pa.array(TEXTS),
+    "chunked array of Arrow": lambda: pa.chunked_array([TEXTS[:1], TEXTS[1:]]),
+    "array of strings": lambda: np.array(TEXTS),
+    "array of objects": lambda: np.array(TEXTS, object),
+    "array of StringDType": lambda: np.array(TEXTS, np.dtypes.StringDType()),
+    "bag of Dask": lambda: dask.bag.from_sequence(TEXTS, npartitions=2),
+    "series of Dask": lambda: dask.dataframe.from_pandas(pd.Series(TEXTS), npartitions=2),
+}
+MATRICES = {
+    "list of rows": lambda: ROWS,
+    "tuple of tuples": lambda: tuple(map(tuple, ROWS)),
+    "list of arrays": lambda: list(ARRAY),
+    "array": lambda: ARRAY,
+    "array of objects": lambda: ARRAY.astype(object),
+    "array of half precision": lambda: ARRAY.astype(np.float16),
+    "CSR": lambda: scipy.sparse.csr_array(ARRAY),
+    "COO": lambda: scipy.sparse.coo_matrix(ARRAY),
+    "frame of pandas": lambda: FRAME,
+    "frame of objects": lambda: FRAME.astype(object),
+    "frame of nullable numbers": lambda: FRAME.astype("Int64"),
+    "frame of polars": lambda: pl.from_pandas(FRAME),
+    "table of Arrow": lambda: pa.table(FRAME),
+    "batch of Arrow": lambda: pa.table(FRAME).to_batches()[0],
+    "array of Dask": lambda: dask.array.from_array(ARRAY, chunks=2),
+    "frame of Dask": lambda: dask.dataframe.from_pandas(FRAME, npartitions=2),
+    "AnnData": lambda: anndata.AnnData(FRAME.astype(np.float32)),
+}
+TABLES = {
+    "frame of pandas": lambda: pd.DataFrame({"text": TEXTS, "year": range(4)}),
+    "frame of polars": lambda: pl.DataFrame({"text": TEXTS}),
+    "table of Arrow": lambda: pa.table({"text": TEXTS}),
+    "frame of Dask": lambda: dask.dataframe.from_pandas(pd.DataFrame({"text": TEXTS}), npartitions=2),
+}
+ROWS_WITH_FIELDS = {
+    "list of dictionaries": lambda: [{"text": text} for text in TEXTS],
+    "generator of dictionaries": lambda: ({"text": text} for text in TEXTS),
+    "bag of dictionaries": lambda: dask.bag.from_sequence([{"text": text} for text in TEXTS]),
+}
+REFUSED = {
+    "dictionary": lambda: {"text": TEXTS},
+    "bytes": lambda: b"text",
+    "bytearray": lambda: bytearray(b"text"),
+    "number": lambda: 3,
+    "None": lambda: None,
+    "function": lambda: len,
+    "set": lambda: set(TEXTS),
+    "list of numbers": lambda: [1, 2, 3],
+    "range": lambda: range(3),
+    "list of bytes": lambda: [b"a b"],
+    "generator of rows": lambda: iter(ROWS),
+    "array of bytes": lambda: np.array([b"a b"]),
+    "array of text with two dimensions": lambda: np.array([["1"], ["2"]]),
+    "one dimension": lambda: np.arange(3),
+    "three dimensions": lambda: np.ones((2, 2, 2)),
+    "series of numbers": lambda: pd.Series([1, 2, 3]),
+    "array of Arrow numbers": lambda: pa.array([1, 2, 3]),
+    "rows of several lengths": lambda: [[1, 2], [3]],
+    "masked array": lambda: np.ma.masked_array(ARRAY, mask=ARRAY > 2),
+    "complex numbers": lambda: ARRAY * 1j,
+    "lazy frame of polars": lambda: pl.DataFrame({"text": TEXTS}).lazy(),
+}
+
+
+def lda():
+    return LDA(2, max_iter=2, device="cpu")
+
+
+def agrees(make, kind, words, tmp_path):
+    """Assert that an input is of a kind, and that the model is the same if it is ingested first."""
+    assert recognise(make()).kind is kind
+    corpus = ingest(make(), tmp_path / "corpus")
+    assert sorted(corpus.vocabulary["word"].to_pylist()) == words
+    fitted, ingested = lda().fit(make()), lda().fit(corpus)
+    assert fitted.transform(make()).tobytes() == ingested.transform(make()).tobytes()
+
+
+@pytest.mark.parametrize("make", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_documents(make, tmp_path):
+    agrees(make, Kind.DOCUMENTS, sorted({word for words in TOKENS for word in words}), tmp_path)
+
+
+@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES)
+def test_matrices(make, tmp_path):
+    has_names = hasattr(make(), "columns") or hasattr(make(), "var_names")
+    agrees(make, Kind.MATRIX, ["a", "b", "c"] if has_names else ["0", "1", "2"], tmp_path)
+
+
+@pytest.mark.parametrize("make", ROWS_WITH_FIELDS.values(), ids=ROWS_WITH_FIELDS)
+def test_dictionaries_with_a_field_of_text(make, tmp_path):
+    agrees(make, Kind.TABLE, sorted({word for words in TOKENS for word in words}), tmp_path)
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+def test_tables_of_documents_need_the_name_of_a_column(make, tmp_path):
+    assert recognise(make()).kind is Kind.TABLE
+    assert ingest(make(), tmp_path / "corpus", text="text").n_documents == 4
+    with pytest.raises(ValueError, match=r"LDA takes documents, not a table with the columns 'text': pass the column"):
+        lda().fit(make())
+
+
+@pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
+def test_what_is_neither_is_refused_by_all(make, tmp_path):
+    model = lda().fit(TEXTS)
+    calls = (lda().fit, lda().partial_fit, model.transform, model.score, lambda data: ingest(data, tmp_path / "corpus"))
+    for call in calls:
+        with pytest.raises(ValueError, match=r"takes documents|2D array|where a matrix|: pass ") as refused:
+            call(make())
+        assert "document 0" not in str(refused.value)
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_stores_and_paths(tmp_path):
+    corpus = ingest(TEXTS, tmp_path / "corpus")
+    assert recognise(corpus).kind is Kind.STORE
+    for path in (
+        "documents.txt",
+        pathlib.Path("documents.txt"),
+        "s3://bucket/key",
+        [pathlib.Path("a.txt")],
+        ["s3://b/a"],
+    ):
+        assert recognise(path).kind is Kind.PATH
+    with pytest.raises(ValueError, match="LDA takes no list of paths: pass ingest"):
+        lda().fit(["s3://bucket/documents.txt"])
+
+
+def test_an_iterator_keeps_its_first_items():
+    data = recognise(iter([None, "a", "b"]))
+    assert data.kind is Kind.DOCUMENTS
+    assert recognise(data) is data
+    assert list(data.value) == [None, "a", "b"]

@@ -2,7 +2,7 @@
 #
 #   make demo         install, train a model on a real corpus and write demo/report.html
 #   make test         install, then run the linters and all tests
-#   make lint         formatting, code style, types and import rules
+#   make lint         formatting, types, import rules and the code style of tests/rules/style.py
 #   make format       let ruff rewrite what it can
 #   make docs         install, then build the documentation site in docs/_build/html; its code and commands are executed
 #   make audit        look for known vulnerabilities of all packages in .venv (needs the network)
@@ -26,7 +26,7 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo docs audit test kernels lint mypy imports format coverage simulate same-bits fuzz stateful bench-quick papers gpu
+.PHONY: demo docs audit test kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick papers gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -40,9 +40,12 @@ test: lint kernels
 kernels: $(VENV)/.installed-test
 	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import compilation; list(compilation.compile_kernels())'
 
-lint: $(VENV)/.installed-test mypy imports
+lint: $(VENV)/.installed-test mypy imports style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+style: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m rules.style
 
 imports: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py
 	PYTHONPATH=$(VENV)/typing $(BIN)/lint-imports --no-cache

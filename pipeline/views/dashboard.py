@@ -60,6 +60,7 @@ class Publisher:
         self._sending: asyncio.Task[None] | None = None
 
     def __call__(self, event: Event) -> None:
+        """Send an event to the page."""
         self._loop.add_callback(self._add, event_message(event))
         if isinstance(event, RunFinished | RunFailed):
             # The page is complete when training ends, and the process may exit then.

@@ -35,9 +35,15 @@ def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-def functions(path):
-    """Return every function and method of a file, nested ones too."""
-    return [node for node in ast.walk(tree_of(path)) if isinstance(node, FUNCTION)]
+@cache
+def nodes_of(tree):
+    """Return all nodes of a parsed file."""
+    return list(ast.walk(tree))
+
+
+def functions(tree):
+    """Return every function and method of a parsed file, nested ones too."""
+    return [node for node in nodes_of(tree) if isinstance(node, FUNCTION)]
 
 
 def is_overload(node):
@@ -45,15 +51,16 @@ def is_overload(node):
     return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
 
 
-def public(path):
-    """Yield the functions, classes and methods of a file that have no leading underscore."""
-    for node in tree_of(path).body:
+def public(tree):
+    """Yield the functions, classes and methods of a parsed file that have no leading underscore."""
+    for node in tree.body:
         if isinstance(node, (*FUNCTION, ast.ClassDef)) and not node.name.startswith("_") and not is_overload(node):
             yield node
             if isinstance(node, ast.ClassDef):
                 yield from (m for m in node.body if isinstance(m, FUNCTION) and not m.name.startswith("_"))
 
 
+@cache
 def module_of(path):
     """Return the name of a file's module, such as ``pipeline.engine.plan``."""
     parts = path.relative_to(ROOT).with_suffix("").parts
@@ -66,7 +73,7 @@ def imports_of(path):
     Imports inside functions count. So does every string that names a module in a file that uses ``import_module``.
     Imports that only type checkers see do not count.
     """
-    modules = {module_of(source) for source in SOURCES}
+    modules = _modules()
     package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
     is_dynamic = "import_module" in path.read_text()
     found = set()
@@ -81,6 +88,11 @@ def imports_of(path):
         elif is_dynamic and isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.add(_absolute(node.value.partition(":")[0], package))
     return (found & modules) - {module_of(path)}
+
+
+@cache
+def _modules():
+    return {module_of(path) for path in SOURCES}
 
 
 def _absolute(name, package):

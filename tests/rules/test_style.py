@@ -1,170 +1,99 @@
-"""Rules for the source code that no general linter checks."""
+"""Each rule of style finds a planted fault, and nothing in code that follows it."""
 
 import ast
-import graphlib
-import re
-import statistics
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from helpers.longest_files import RANKS
-from helpers.source_tree import (
-    COMPREHENSION,
-    FUNCTION,
-    OTHERS,
-    ROOT,
-    SOURCES,
-    files_below,
-    functions,
-    imports_of,
-    module_of,
-    name_of,
-    public,
-    tree_of,
+from helpers.source_tree import ROOT
+from rules import style
+
+LONG = "def f(x):\n" + "    x += 1\n" * 59
+
+#: A rule, code that breaks it, the line, and code that does not.
+PLANTED = [
+    (style.numba_decorators, "import numba\n@numba.njit\ndef f(x): ...", 2, "@kernel\ndef f(x): ..."),
+    (style.numba_decorators, "from numba import prange", 1, "from numba import types"),
+    (style.code_in_data, "import pickle", 1, "import json"),
+    (style.code_in_data, "from joblib.hashing import hash", 1, "from .joblib_names import hash"),
+    (style.code_in_data, "x = 1\neval('x')", 2, "evaluate('x')"),
+    (style.code_in_data, "np.load(file, allow_pickle=True)", 1, "np.load(file, allow_pickle=False)"),
+    (
+        style.kernels_without_shapes,
+        "@kernel\ndef f(x):\n    '''Add one.'''",
+        2,
+        "@kernel\ndef f(x):\n    '''Add one to x (D, K) float32.'''",
+    ),
+    (style.long_functions, LONG, 1, LONG.replace("    x += 1\n", "    '''One.\n\n    Two.'''\n", 1)),
+    (style.many_parameters, "def f(a, b, c, d, e, f, g): ...", 1, "def f(self, a, b, c, d, e, f, g=1): ..."),
+    (style.nested_conditionals, "x = 1 if a else (2 if b else 3)", 1, "x = 1 if a else 2"),
+    (style.long_comprehensions, "[x for y in z for x in y if x]", 1, "[x for y in z for x in y]"),
+]
+
+
+@pytest.mark.parametrize(("rule", "fault", "line", "correct"), PLANTED)
+def test_a_rule_finds_a_planted_fault(rule, fault, line, correct):
+    assert [found for found, _ in rule(ast.parse(fault))] == [line]
+    assert not list(rule(ast.parse(correct)))
+
+
+def test_every_rule_has_a_planted_fault_and_files():
+    assert {rule for rule, *_ in PLANTED} == set(style.RULES)
+    assert all(style.RULES.values())
+
+
+def test_announced_work_is_found_in_code_and_pages():
+    assert list(style.announced_work("one\n# TO" + "DO: two")) == [(2, "TO" + "DO: do it, or leave it out")]
+    assert not list(style.announced_work("To do this, call it."))
+
+
+def test_a_cycle_of_imports_is_found():
+    assert list(style.cycles({"io.a": {"io.b"}, "io.b": {"io.c"}, "io.c": {"io.b"}})) == ["io.b -> io.c -> io.b"]
+    assert not list(style.cycles({"io.a": {"io.b"}, "io.b": {"io.c"}, "io.c": set()}))
+
+
+def test_findings_are_printed_with_their_places_and_fail_but_warnings_do_not(tmp_path, monkeypatch, capsys):
+    long = tmp_path / "long.py"
+    long.write_text("x = 1\n" * 701)
+    faulty = tmp_path / "faulty.py"
+    faulty.write_text("x = 1\nimport pickle\n")
+    monkeypatch.setattr(style, "name_of", lambda path: path.name)
+    monkeypatch.setattr(style, "EVERYTHING", [long, faulty])
+    monkeypatch.setattr(style, "RULES", {style.code_in_data: [long]})
+    assert style.main() == 0
+    warning = "long.py:701: warning: more than 700 lines\n"
+    assert capsys.readouterr().out == warning
+    monkeypatch.setattr(style, "RULES", {style.code_in_data: [long, faulty]})
+    assert style.main() == 1
+    assert capsys.readouterr().out == warning + "faulty.py:2: pickle runs code found in data\n"
+
+
+CLASS = """\
+'''One.'''
+
+
+class A:
+    def f(self):
+        print(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "rules"),
+    [
+        ("kernels/lda/planted.py", "def f(): ...\n", {"D100", "D103"}),
+        ("pipeline/planted.py", CLASS, {"D101", "D102", "T201"}),
+        ("io/planted/__init__.py", "x = 1\n", {"D104"}),
+        ("tests/helpers/planted.py", "def f(): ...\n", {"D100", "D103"}),
+    ],
 )
-
-#: Numba's decorators. Only kernels/jit.py and kernels/cuda/jit.py use them, so that all compiler options are there.
-COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "prange"}
-#: Modules that run code found in data.
-UNSAFE = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-#: A shape such as (D, K) or (V + 1,), or a type such as float32.
-SHAPE = re.compile(r"\(([A-Z][\w + *]*|\d+|n\w*)(, *[\w + *]+)*,?\)|\b(u?int|float|bool)\d*\b")
-
-each_source = pytest.mark.parametrize("path", SOURCES, ids=name_of)
-each_file = pytest.mark.parametrize("path", [*SOURCES, *OTHERS], ids=name_of)
-
-
-def is_kernel_file(path):
-    return ROOT / "kernels" in path.parents
-
-
-def is_compiled(node):
-    return isinstance(node, FUNCTION) and any("kernel" in ast.unparse(d) for d in node.decorator_list)
-
-
-def length(node):
-    """Return how many lines a function has without its docstring."""
-    lines = node.end_lineno - node.lineno + 1
-    if ast.get_docstring(node):
-        lines -= node.body[0].end_lineno - node.body[0].lineno + 1
-    return lines
-
-
-def names_used(tree):
-    """Yield every name, attribute and module that the code refers to."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            if node.level == 0:
-                yield node.module.split(".")[0]
-            yield from (alias.name for alias in node.names)
-
-
-def clauses(comprehension):
-    """Return how many ``for`` and ``if`` a comprehension has."""
-    return sum(1 + len(generator.ifs) for generator in comprehension.generators)
-
-
-# --- what code may use ---
-
-
-@each_source
-def test_numba_decorators_are_used_in_one_file_only(path):
-    if path.name != "jit.py":
-        found = COMPILERS & set(names_used(tree_of(path)))
-        assert not found, "use kernel or vector_kernel of kernels/jit.py"
-
-
-@each_source
-def test_no_module_prints_or_runs_code_found_in_data(path):
-    calls = [node.func for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
-    called = {function.id for function in calls if isinstance(function, ast.Name)}
-    assert "print" not in called, "emit an event, or use click.echo in the command line"
-    found = set(names_used(tree_of(path))) & (UNSAFE | {"eval", "exec", "allow_pickle", "full_load", "unsafe_load"})
-    assert not found
-
-
-def test_imports_have_no_cycles():
-    graph = {module_of(path): imports_of(path) for path in SOURCES}
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules of a cycle
-
-
-# --- what is documented ---
-
-
-@each_source
-def test_public_names_are_documented(path):
-    assert ast.get_docstring(tree_of(path)), "the first line of a module says what it is for"
-    missing = [node.name for node in public(path) if not ast.get_docstring(node)]
-    assert not missing
-
-
-@each_source
-def test_public_kernels_document_shapes_and_types(path):
-    if is_kernel_file(path):
-        compiled = [node for node in public(path) if is_compiled(node)]
-        silent = [node.name for node in compiled if not SHAPE.search(ast.get_docstring(node) or "")]
-        assert not silent, "write shapes and types into the docstring, such as (D, K) float32"
-
-
-@pytest.mark.parametrize("path", files_below(ROOT / "tests" / "helpers", pattern="*.py"), ids=name_of)
-def test_helpers_of_tests_are_documented(path):
-    assert ast.get_docstring(tree_of(path))
-    missing = [node.name for node in tree_of(path).body if isinstance(node, FUNCTION) and not ast.get_docstring(node)]
-    assert not [name for name in missing if not name.startswith("_")]
-
-
-# --- how long and how dense code is ---
-
-
-@each_file
-def test_files_and_functions_are_short(path):
-    assert len(path.read_text().splitlines()) <= 500
-    assert not [node.name for node in functions(path) if length(node) >= 60]
-
-
-def test_the_median_function_has_about_ten_lines():
-    assert statistics.median(length(node) for path in SOURCES for node in functions(path)) <= 10
-
-
-@each_source
-def test_at_most_six_parameters_are_required(path):
-    if is_kernel_file(path):
-        return  # compiled functions take arrays one by one
-    long = []
-    for node in functions(path):
-        if any("command(" in ast.unparse(d) for d in node.decorator_list):
-            continue  # the parameters of a command are its options
-        positional = [a for a in node.args.posonlyargs + node.args.args if a.arg not in ("self", "cls")]
-        if len(positional) - len(node.args.defaults) > 6:
-            long.append(node.name)
-    assert not long, "group them in a dataclass"
-
-
-@each_file
-def test_conditional_expressions_are_not_nested(path):
-    conditional = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.IfExp)]
-    nested = []
-    for node in conditional:
-        inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp) and part is not node]
-        nested += [f"line {node.lineno}" for _ in inner]
-    assert not nested, "use if and else"
-
-
-@each_file
-def test_comprehensions_have_at_most_two_clauses(path):
-    comprehensions = [node for node in ast.walk(tree_of(path)) if isinstance(node, COMPREHENSION)]
-    assert not [f"line {node.lineno}" for node in comprehensions if clauses(node) > 2], "use a loop"
-
-
-def test_there_are_no_todo_comments():
-    marks = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")))
-    files = [*SOURCES, *OTHERS, *files_below(ROOT / "docs", pattern="*.md"), *ROOT.glob("*.md")]
-    assert not [name_of(path) for path in files if marks.search(path.read_text())]
+def test_ruff_finds_what_is_not_documented_and_what_prints(path, code, rules):
+    ruff = Path(sys.executable).with_name("ruff")
+    command = [ruff, "check", "--output-format", "concise", "--stdin-filename", path, "-"]
+    done = subprocess.run(command, input=code, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert {line.split()[1] for line in done.stdout.splitlines() if line.startswith(path)} == rules, done.stderr
 
 
 def test_the_longest_files_of_tests_exist():

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.record import BENCHMARKS, FOLDER, OURS, machine, ratios_of
 
-RECORDS = sorted(FOLDER.glob("*.json"))
+RECORDS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 PARTS = {
     "title": str,
     "command": str,
@@ -24,41 +24,41 @@ PARTS = {
 
 
 def test_every_short_benchmark_has_a_record():
-    assert {path.stem for path in RECORDS} == set(BENCHMARKS)
+    assert RECORDS.keys() == BENCHMARKS.keys()
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_a_record_says_what_was_measured_where_and_when(path):
-    record = json.loads(path.read_text())
-    assert {name: type(value) for name, value in record.items()} == PARTS
-    assert record["machine"].keys() == machine().keys()
-    assert all(record["machine"].values())
-    assert {"python", "corpusmill", "numpy"} <= record["versions"].keys()
-    assert datetime.date.fromisoformat(record["date"]) >= datetime.date(2026, 11, 22)
+def test_a_record_says_what_was_measured_where_and_when(subtests):
+    for name, record in RECORDS.items():
+        with subtests.test(name):
+            assert {name: type(value) for name, value in record.items()} == PARTS
+            assert record["machine"].keys() == machine().keys()
+            assert all(record["machine"].values())
+            assert {"python", "corpusmill", "numpy"} <= record["versions"].keys()
+            assert datetime.date.fromisoformat(record["date"]) >= datetime.date(2026, 11, 22)
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_the_ratios_of_a_record_follow_from_its_rates(path):
-    record = json.loads(path.read_text())
-    assert record["rates"]
-    for rates in record["rates"].values():
-        assert OURS in rates
-        assert len(rates) > 1
-        assert min(rates.values()) > 0
-    expected = ratios_of(record["rates"])
-    assert record["ratios"].keys() == expected.keys()
-    for case, ratios in record["ratios"].items():
-        assert ratios == pytest.approx(expected[case])
+def test_the_ratios_of_a_record_follow_from_its_rates(subtests):
+    for name, record in RECORDS.items():
+        with subtests.test(name):
+            assert record["rates"]
+            for rates in record["rates"].values():
+                assert OURS in rates
+                assert len(rates) > 1
+                assert min(rates.values()) > 0
+            expected = ratios_of(record["rates"])
+            assert record["ratios"].keys() == expected.keys()
+            for case, ratios in record["ratios"].items():
+                assert ratios == pytest.approx(expected[case])
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_the_command_of_a_record_is_the_one_that_is_measured(path):
-    record = json.loads(path.read_text())
-    benchmark = BENCHMARKS[path.stem]
-    assert record["command"] == f"python -m {benchmark.arguments}"
-    described = (record["title"], record["unit"], record["note"])
-    assert described == (benchmark.title, benchmark.unit, benchmark.note)
-    assert find_spec(shlex.split(benchmark.arguments)[0]) is not None
+def test_the_command_of_a_record_is_the_one_that_is_measured(subtests):
+    for name, record in RECORDS.items():
+        benchmark = BENCHMARKS[name]
+        with subtests.test(name):
+            assert record["command"] == f"python -m {benchmark.arguments}"
+            described = (record["title"], record["unit"], record["note"])
+            assert described == (benchmark.title, benchmark.unit, benchmark.note)
+            assert find_spec(shlex.split(benchmark.arguments)[0]) is not None
 
 
 #: The rows of the table in README.md: a record, and its ratios in the row.
@@ -83,23 +83,23 @@ ROWS = {
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-@pytest.mark.parametrize("title", ROWS)
-def test_the_first_page_has_recorded_ratios(page, title):
+def test_the_first_page_has_recorded_ratios(page, subtests):
     lines = (FOLDER.parents[2] / page).read_text().splitlines()
-    (row,) = (line for line in lines if line.startswith(f"| {title}"))
-    name, ratios = ROWS[title]
-    recorded = json.loads((FOLDER / f"{name}.json").read_text())["ratios"]
-    found = [f"{recorded[case][system]:.1f}" for case, system in ratios]
-    separator = " to " if "to 4" in row else ", "
-    assert row.endswith(f"| {separator.join(found)} |")
+    for title, (name, ratios) in ROWS.items():
+        with subtests.test(title):
+            (row,) = (line for line in lines if line.startswith(f"| {title}"))
+            recorded = RECORDS[name]["ratios"]
+            found = [f"{recorded[case][system]:.1f}" for case, system in ratios]
+            separator = " to " if "to 4" in row else ", "
+            assert row.endswith(f"| {separator.join(found)} |")
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_the_page_of_benchmarks_has_the_recorded_ratios_and_their_command(path):
+def test_the_page_of_benchmarks_has_the_recorded_ratios_and_their_command(subtests):
     page = (FOLDER.parents[2] / "benchmarks" / "README.md").read_text()
-    record = json.loads(path.read_text())
-    assert f"$ {record['command']}\n" in page
-    for case, ratios in record["ratios"].items():
-        for system, ratio in ratios.items():
-            shown = f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
-            assert f"| {case} | {system} | {shown} |\n" in page
+    for name, record in RECORDS.items():
+        with subtests.test(name):
+            assert f"$ {record['command']}\n" in page
+            for case, ratios in record["ratios"].items():
+                for system, ratio in ratios.items():
+                    shown = f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
+                    assert f"| {case} | {system} | {shown} |\n" in page

@@ -136,29 +136,30 @@ def commands(code):
 
 
 def console_blocks(mark=None):
-    """Yield the console blocks of all documents, or those with a mark."""
+    """Yield the place and the code of the console blocks of all documents, or of those with a mark."""
     for path in DOCUMENTS:
         for line, found, code in blocks(path, "console"):
             if mark in (None, found):
-                yield pytest.param(code, id=f"{path.name}:{line}")
+                yield f"{path.name}:{line}", code
         for line, _, code in blocks(path, "{console}"):
             if mark is None:
-                yield pytest.param(re.sub(r"(?m)^(?=.)", "$ ", code), id=f"{path.name}:{line}")
+                yield f"{path.name}:{line}", re.sub(r"(?m)^(?=.)", "$ ", code)
 
 
-@pytest.mark.parametrize("code", list(console_blocks()))
-def test_commands_of_documents_exist_with_their_options(code):
-    for words in commands(code):
-        if words[0] == "corpusmill":
-            words = words[1:]
-            command, context = cli, click.Context(cli)
-            while isinstance(command, click.Group):
-                command, words = command.get_command(context, words[0]), words[1:]
-                assert command is not None
-            command.make_context(command.name, list(words), parent=context)
+def test_commands_of_documents_exist_with_their_options(subtests):
+    for place, code in console_blocks():
+        for words in commands(code):
+            if words[0] == "corpusmill":
+                with subtests.test(f"{place}: {shlex.join(words)}"):
+                    words = words[1:]
+                    command, context = cli, click.Context(cli)
+                    while isinstance(command, click.Group):
+                        command, words = command.get_command(context, words[0]), words[1:]
+                        assert command is not None
+                    command.make_context(command.name, list(words), parent=context)
 
 
-@pytest.mark.parametrize("code", list(console_blocks("run")))
+@pytest.mark.parametrize("code", [pytest.param(code, id=place) for place, code in console_blocks("run")])
 def test_commands_of_documents_run(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_articles("articles/2026-11-01.jsonl.gz", 0)

@@ -6,7 +6,6 @@ import inspect
 import re
 import textwrap
 
-import pytest
 from helpers.source_tree import ROOT
 
 #: What users import, by module.
@@ -37,13 +36,18 @@ BASES = {"Algorithm", "GridAlgorithm"}
 #: Parameters that are not passed by the caller.
 IMPLIED = {"self", "cls", "args", "kwargs"}
 
-NAMES = [(module, name) for module, names in PUBLIC.items() for name in names]
-CLASSES = [(module, name) for module, name in NAMES if name[0].isupper()]
+
+def public():
+    """Yield each public class and function, and the sections of its docstring."""
+    for module, names in PUBLIC.items():
+        for name in names:
+            thing = getattr(importlib.import_module(module), name)
+            yield thing, sections_of(inspect.getdoc(thing) or "")
 
 
-def each(names):
-    """Return a decorator that runs a test for each of these pairs of a module and a name."""
-    return pytest.mark.parametrize(("module", "name"), [pytest.param(*pair, id=pair[1]) for pair in names])
+def classes():
+    """Yield each public class, and the sections of its docstring."""
+    return ((thing, sections) for thing, sections in public() if inspect.isclass(thing))
 
 
 def sections_of(docstring):
@@ -103,59 +107,57 @@ def methods_of(cls):
     return functions
 
 
-def load(module, name):
-    thing = getattr(importlib.import_module(module), name)
-    return thing, sections_of(inspect.getdoc(thing) or "")
+def test_the_sections_of_numpydoc_are_there(subtests):
+    for thing, sections in public():
+        with subtests.test(thing.__name__):
+            summary = sections[""][0]
+            assert summary.endswith("."), "the first line is a sentence"
+            assert "Examples" in sections
+            if inspect.isfunction(thing):
+                assert "Returns" in sections or "Yields" in sections
+            if thing.__name__ in ESTIMATORS:
+                assert {"Attributes", "References"} <= sections.keys()
 
 
-@each(NAMES)
-def test_the_sections_of_numpydoc_are_there(module, name):
-    thing, sections = load(module, name)
-    summary = sections[""][0]
-    assert summary.endswith("."), "the first line is a sentence"
-    assert "Examples" in sections
-    if inspect.isfunction(thing):
-        assert "Returns" in sections or "Yields" in sections
-    if name in ESTIMATORS:
-        assert {"Attributes", "References"} <= sections.keys()
+def test_every_parameter_has_an_entry_and_no_other(subtests):
+    for thing, sections in public():
+        with subtests.test(thing.__name__):
+            entries = entries_of(sections.get("Parameters", []))
+            expected = [p for p in inspect.signature(thing).parameters if p not in IMPLIED]
+            assert list(entries) == expected
+            incomplete = [entry for entry, (kind, *text) in entries.items() if not kind or not text]
+            assert not incomplete, 'an entry is "name : type", and below it what the parameter means'
 
 
-@each(NAMES)
-def test_every_parameter_has_an_entry_and_no_other(module, name):
-    thing, sections = load(module, name)
-    entries = entries_of(sections.get("Parameters", []))
-    expected = [p for p in inspect.signature(thing).parameters if p not in IMPLIED]
-    assert list(entries) == expected
-    incomplete = [entry for entry, (kind, *text) in entries.items() if not kind or not text]
-    assert not incomplete, 'an entry is "name : type", and below it what the parameter means'
+def lacking(function):
+    """Return what the docstring of a method lacks: nothing, or text."""
+    sections = sections_of(inspect.getdoc(function) or "")
+    signature = inspect.signature(function)
+    expected = [p for p in signature.parameters if p not in IMPLIED]
+    if list(entries_of(sections.get("Parameters", []))) != expected:
+        return f"Parameters: {', '.join(expected)}"
+    if ("Returns" in sections) is (signature.return_annotation is None):
+        return "Returns, unless it returns None"
+    return "" if "Examples" in sections else "Examples"
 
 
-@each((module, name) for module, name in CLASSES if name not in BASES)
-def test_every_method_has_parameters_returns_and_an_example(module, name):
-    thing, _ = load(module, name)
-    lacking = {}
-    for method, function in methods_of(thing).items():
-        sections = sections_of(inspect.getdoc(function) or "")
-        signature = inspect.signature(function)
-        expected = [p for p in signature.parameters if p not in IMPLIED]
-        if list(entries_of(sections.get("Parameters", []))) != expected:
-            lacking[method] = f"Parameters: {', '.join(expected)}"
-        elif ("Returns" in sections) is (signature.return_annotation is None):
-            lacking[method] = "Returns, unless it returns None"
-        elif "Examples" not in sections:
-            lacking[method] = "Examples"
-    assert not lacking
+def test_every_method_has_parameters_returns_and_an_example(subtests):
+    for thing, _ in classes():
+        if thing.__name__ not in BASES:
+            with subtests.test(thing.__name__):
+                found = {name: lacking(function) for name, function in methods_of(thing).items()}
+                assert not {name: text for name, text in found.items() if text}
 
 
-@pytest.mark.parametrize("name", sorted(BASES))
-def test_base_classes_explain_the_parameters_of_their_methods(name):
-    (module,) = (module for module, names in PUBLIC.items() if name in names)
-    thing, sections = load(module, name)
-    assert all(inspect.getdoc(function) for function in methods_of(thing).values())
-    own = [f for f in methods_of(thing).values() if f.__module__ == module]
-    expected = {p for function in own for p in inspect.signature(function).parameters} - IMPLIED
-    explained = {found[1] for line in sections["Notes"] if (found := re.match(r"- ``(\w+)``: ", line))}
-    assert explained == expected
+def test_base_classes_explain_the_parameters_of_their_methods(subtests):
+    for thing, sections in classes():
+        if thing.__name__ in BASES:
+            with subtests.test(thing.__name__):
+                assert all(inspect.getdoc(function) for function in methods_of(thing).values())
+                own = [f for f in methods_of(thing).values() if f.__module__ == thing.__module__]
+                expected = {p for function in own for p in inspect.signature(function).parameters} - IMPLIED
+                explained = {found[1] for line in sections["Notes"] if (found := re.match(r"- ``(\w+)``: ", line))}
+                assert explained == expected
 
 
 def test_all_names_of_the_reference_are_tested():
@@ -164,8 +166,7 @@ def test_all_names_of_the_reference_are_tested():
     assert sorted(listed) == sorted(name for names in PUBLIC.values() for name in names)
 
 
-@each(CLASSES)
-def test_every_fitted_attribute_has_an_entry(module, name):
-    thing, sections = load(module, name)
-    entries = entries_of(sections.get("Attributes", []))
-    assert fitted_attributes(thing) <= entries.keys()
+def test_every_fitted_attribute_has_an_entry(subtests):
+    for thing, sections in classes():
+        with subtests.test(thing.__name__):
+            assert fitted_attributes(thing) <= entries_of(sections.get("Attributes", [])).keys()

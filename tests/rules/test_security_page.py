@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from corpusmill.configs.cluster_schema import AddressConfig, LocalConfig
 from corpusmill.configs.schema import SourceConfig
 
@@ -16,14 +15,16 @@ DEFINED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(test_\w+)`", PAGE))))
-def test_a_test_that_the_page_names_is_defined(name):
-    assert name in DEFINED
+def test_tests_that_the_page_names_are_defined():
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    assert named
+    assert not named - DEFINED
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(tests/[\w/.]+)`", PAGE))))
-def test_a_file_of_tests_that_the_page_names_exists(path):
-    assert (ROOT / path).is_file()
+def test_files_of_tests_that_the_page_names_exist():
+    named = set(re.findall(r"`(tests/[\w/.]+)`", PAGE))
+    assert named
+    assert not [path for path in named if not (ROOT / path).is_file()]
 
 
 def test_settings_and_commands_that_the_page_names_exist():

@@ -14,18 +14,17 @@ from benchmarks.papers import page
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.registry import converted
 
-each_figure = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
 
-
-@each_figure
-def test_a_figure_says_what_it_shows_and_why_values_differ(figure):
-    assert re.fullmatch(r"[a-z0-9]+-(figure|table|equation|section)-[\d.]+[a-z]?", figure.name)
-    assert figure.name.split("-")[0] in page.PAPERS
-    assert min(map(len, (figure.title, figure.paper_setting, figure.our_setting))) > 10
-    assert figure.explanation.endswith(".") and len(figure.explanation) > 60
-    assert figure.paper
-    assert 0 < figure.minutes <= 2
-    assert set(figure.quick) <= set(figure.parameters)
+def test_a_figure_says_what_it_shows_and_why_values_differ(subtests):
+    for figure in FIGURES.values():
+        with subtests.test(figure.name):
+            assert re.fullmatch(r"[a-z0-9]+-(figure|table|equation|section)-[\d.]+[a-z]?", figure.name)
+            assert figure.name.split("-")[0] in page.PAPERS
+            assert min(map(len, (figure.title, figure.paper_setting, figure.our_setting))) > 10
+            assert figure.explanation.endswith(".") and len(figure.explanation) > 60
+            assert figure.paper
+            assert 0 < figure.minutes <= 2
+            assert set(figure.quick) <= set(figure.parameters)
 
 
 # Of tomotopy.

@@ -17,16 +17,17 @@ from corpusmill.kernels.simd.tiles import lanes
 compiled = kernel(cache=False)
 
 
-@pytest.mark.parametrize("K", [*range(1, 40), 64, 80, 129, 255, 256, 1000])
-def test_panels_cover_each_column_once_with_full_vectors(K):
-    found = panels(K, np.float32)
-    assert [panel.start for panel in found] == [0, *np.cumsum([panel.shape.columns for panel in found])][:-1]
-    assert sum(panel.shape.columns for panel in found) == K
-    for _, shape in found:
-        assert shape.n <= MAX_VECTORS_512
-        # A vector never begins before its panel, and the vectors cover it.
-        assert shape.width <= min(shape.columns, lanes(np.float32))
-        assert (shape.n - 1) * shape.width < shape.columns <= shape.n * shape.width
+def test_panels_cover_each_column_once_with_full_vectors(subtests):
+    for K in [*range(1, 40), 64, 80, 129, 255, 256, 1000]:
+        with subtests.test(K=K):
+            found = panels(K, np.float32)
+            assert [panel.start for panel in found] == [0, *np.cumsum([panel.shape.columns for panel in found])][:-1]
+            assert sum(panel.shape.columns for panel in found) == K
+            for _, shape in found:
+                assert shape.n <= MAX_VECTORS_512
+                # A vector never begins before its panel, and the vectors cover it.
+                assert shape.width <= min(shape.columns, lanes(np.float32))
+                assert (shape.n - 1) * shape.width < shape.columns <= shape.n * shape.width
 
 
 @pytest.mark.parametrize("K, dtype", [(1, np.float64), (5, np.float32), (21, np.float32), (16, np.float64)])

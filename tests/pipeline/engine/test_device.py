@@ -57,17 +57,18 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_modules_have_the_functions_of_their_interface(module, device):
-    methods = {name: value for name, value in vars(MODULES[module]).items() if inspect.isfunction(value)}
-    methods.pop("__init__", None)
-    methods.pop("__subclasshook__", None)
-    assert methods
-    for name, method in methods.items():
-        function = getattr(kernels(module, device), name)
-        parameters = list(inspect.signature(getattr(function, "py_func", function)).parameters)
-        assert ["self", *parameters] == list(inspect.signature(method).parameters)
+def test_modules_have_the_functions_of_their_interface(device, subtests):
+    for module, interface in MODULES.items():
+        methods = {name: value for name, value in vars(interface).items() if inspect.isfunction(value)}
+        methods.pop("__init__", None)
+        methods.pop("__subclasshook__", None)
+        with subtests.test(module):
+            assert methods
+            for name, method in methods.items():
+                function = getattr(kernels(module, device), name)
+                parameters = list(inspect.signature(getattr(function, "py_func", function)).parameters)
+                assert ["self", *parameters] == list(inspect.signature(method).parameters)
 
 
 @pytest.mark.filterwarnings("ignore:.*choose at most")

@@ -4,9 +4,7 @@ import copy
 import inspect
 import pickle
 
-import gensim
 import pytest
-import sklearn.decomposition
 from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec, WordVectors
 from corpusmill.pipeline.models.other_names import ATTRIBUTES, PARAMETERS, hint_about
 
@@ -19,9 +17,8 @@ def names_for(model, table):
     return {name for base in model.__mro__ for name in table.get(base.__name__, {})}
 
 
-@pytest.mark.parametrize(
-    ("model", "arguments", "parameters", "message"),
-    [
+def test_a_parameter_of_another_library_is_explained(subtests):
+    for model, arguments, parameters, message in [
         (LDA, (), {"num_topics": 10}, "LDA has no parameter 'num_topics': its name is n_components"),
         (LDA, (), {"k": 10}, "LDA has no parameter 'k': its name is n_components"),
         (LDA, (TEXTS,), {"n_components": 10}, r"LDA takes no data: pass the data to fit, as in LDA\(\).fit\(data\)"),
@@ -46,11 +43,9 @@ def names_for(model, table):
         (LDA, (), {"n_iter": 10}, "its name is max_iter"),
         (Node2Vec, (), {"walks_per_node": 10}, "its name is num_walks"),
         (LDA, (), {"topics": 100}, "unexpected keyword argument 'topics'"),
-    ],
-)
-def test_a_parameter_of_another_library_is_explained(model, arguments, parameters, message):
-    with pytest.raises(TypeError, match=message):
-        model(*arguments, **parameters)
+    ]:
+        with subtests.test(message), pytest.raises(TypeError, match=message):
+            model(*arguments, **parameters)
 
 
 def test_set_params_explains_a_parameter_of_another_library():
@@ -58,21 +53,24 @@ def test_set_params_explains_a_parameter_of_another_library():
         LDA().set_params(num_topics=10)
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
+def test_every_parameter_of_their_class_is_accepted_or_explained(subtests):
+    import gensim
+    import sklearn.decomposition
+
+    for theirs, ours in [
         (gensim.models.Word2Vec, Word2Vec),
         (gensim.models.LdaModel, LDA),
         (sklearn.decomposition.LatentDirichletAllocation, LDA),
         (sklearn.decomposition.NMF, NMF),
-    ],
-)
-def test_every_parameter_of_their_class_is_accepted_or_explained(theirs, ours):
-    names = set(inspect.signature(theirs).parameters)
-    assert names <= set(inspect.signature(ours).parameters) | names_for(ours, PARAMETERS)
+    ]:
+        with subtests.test(theirs.__name__):
+            names = set(inspect.signature(theirs).parameters)
+            assert names <= set(inspect.signature(ours).parameters) | names_for(ours, PARAMETERS)
 
 
 def test_defaults_of_word2vec_are_those_of_gensim():
+    import gensim
+
     theirs = inspect.signature(gensim.models.Word2Vec).parameters
     ours = inspect.signature(Word2Vec).parameters
     assert {name: theirs[name].default for name in theirs.keys() & ours} == {
@@ -80,9 +78,8 @@ def test_defaults_of_word2vec_are_those_of_gensim():
     }
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "message"),
-    [
+def test_a_method_of_another_library_does_not_exist_and_is_explained(subtests):
+    for model, name, message in [
         (LDA, "show_topics", r"LDA has no show_topics: topics\(n\) has the n heaviest words"),
         (NMF, "get_document_topics", "transform returns"),
         (LDA, "log_perplexity", "score returns the log-likelihood per token of held-out documents"),
@@ -96,12 +93,11 @@ def test_defaults_of_word2vec_are_those_of_gensim():
         (Word2Vec, "workers", "use threads"),
         (LDA, "colour", "'LDA' object has no attribute 'colour'"),
         (LDA, "words_", "this LDA is not fitted: call fit first"),
-    ],
-)
-def test_a_method_of_another_library_does_not_exist_and_is_explained(model, name, message):
-    assert not hasattr(model(), name)
-    with pytest.raises(AttributeError, match=message):
-        getattr(model(), name)
+    ]:
+        with subtests.test(f"{model.__name__}.{name}"):
+            assert not hasattr(model(), name)
+            with pytest.raises(AttributeError, match=message):
+                getattr(model(), name)
 
 
 def test_a_name_of_keyed_vectors_is_explained():
@@ -114,11 +110,11 @@ def test_a_name_of_keyed_vectors_is_explained():
     assert pickle.loads(pickle.dumps(vectors))["sea"].tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_only_names_that_a_model_does_not_have_are_explained(model):
-    assert not names_for(model, PARAMETERS) & set(inspect.signature(model).parameters)
-    assert not [name for name in names_for(model, ATTRIBUTES) if name in dir(model)]
-    assert hint_about("vectors", model, ATTRIBUTES) == ""
+def test_only_names_that_a_model_does_not_have_are_explained():
+    for model in MODELS:
+        assert not names_for(model, PARAMETERS) & set(inspect.signature(model).parameters)
+        assert not [name for name in names_for(model, ATTRIBUTES) if name in dir(model)]
+        assert hint_about("vectors", model, ATTRIBUTES) == ""
 
 
 def test_models_are_copied_and_pickled():

@@ -112,5 +112,7 @@ def arrays_of(model: Any) -> dict[str, np.ndarray]:
     """Return the arrays of a fitted model."""
     if hasattr(model, "wv"):
         return {"vectors": model.wv.vectors, "words": np.array(model.wv.index_to_key)}
-    scores = [row[name] for row in model.history_ for name in sorted(row) if name.endswith(MEASURES)]
+    scores: list[float] = []
+    for row in model.history_:
+        scores += [row[name] for name in sorted(row) if name.endswith(MEASURES)]
     return {"components": model.components_, "scores": np.array(scores)}

@@ -44,7 +44,7 @@ class LDAConfig(Section):
         description="Exclude a token from the counts while its topic is drawn. false is ESCA as published",
     )
     n_blocks: Blocks = 1
-    sampler: Literal["esca", "gibbs", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"] = Field(
+    sampler: Literal["esca", "gibbs", "warp", "auto", "cgs", "minibatch"] = Field(
         "esca",
         description="Algorithm that draws topics. gibbs suits few or short documents; warp suits thousands of topics; "
         "auto starts with warp and changes to esca; the others are for comparison",

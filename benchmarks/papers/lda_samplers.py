@@ -7,10 +7,11 @@ import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import collapsed as lda_collapsed
-from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
 
 from benchmarks.lda.systems import BETA, Corpusmill, Warp
 from benchmarks.papers import atomic_totals, update_times
+
+from .kernels import uncollapsed as lda_uncollapsed
 
 #: Groups of documents, and blocks of words, of sampler "cgs".
 PARTS = 8

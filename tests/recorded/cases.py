@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
+from corpusmill import LDA
 from corpusmill.pipeline.models.registry import estimator_class
 
 N_CHUNKS = 13
@@ -57,9 +57,17 @@ def _of(kind: str, *arguments: Any, data: str = "corpus", continues: bool = Fals
 
 
 def _estimator(kind: str, *arguments: Any, **parameters: Any) -> Any:
-    named = {"lda": LDA, "nmf": NMF, "word2vec": Word2Vec, "node2vec": Node2Vec, "random-indexing": RandomIndexing}
-    # A kind with a colon is a class of another module, such as the algorithms that only papers compare with.
-    return (named.get(kind) or estimator_class(kind))(*arguments, **parameters)
+    if kind == "lda" and parameters.get("sampler") in ("reference", "uncollapsed"):
+        return _paper_class("lda:PaperLDA", LDA)(*arguments, **parameters)
+    return estimator_class(kind)(*arguments, **parameters)
+
+
+def _paper_class(name: str, former: type) -> type:
+    """Return the class that has an algorithm for comparison. In former versions, that is the estimator itself."""
+    try:
+        return estimator_class(f"benchmarks.papers.algorithms.{name}")
+    except KeyError:
+        return former
 
 
 lda = partial(_of, "lda", 4, max_iter=3, random_state=1, device="cpu")

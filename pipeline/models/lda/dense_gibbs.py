@@ -12,15 +12,12 @@ import numpy as np
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....kernels import random
-from ....kernels.lda import collapsed, uncollapsed
+from ....kernels.lda import collapsed
 from ...engine.algorithm import Address, MemoryEstimate, ModelView
 from ...engine.device import kernels
 from ..base.sparse_rows import row_of_each_entry
 from .algorithm import LdaAlgorithm
 from .word_topics import gather_rows, stored_blocks
-
-#: Takes the place of the chunk in the address of the draws of φ, which are the same for all chunks.
-_ALL_CHUNKS = -1
 
 
 class DenseCounts(NamedTuple):
@@ -71,18 +68,6 @@ class DenseSampler(LdaAlgorithm):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequentialGibbs(DenseSampler):
-    """Collapsed Gibbs sampling, token by token in document order (Moon 2019, algorithm 1)."""
-
-    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw each topic given all current topics of the chunk."""
-        z = z.copy()
-        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        collapsed.sequential(counts.tokens, counts.tables, z, random.key(*address))
-        return z
-
-
-@dataclass(frozen=True, kw_only=True)
 class DiagonalGibbs(DenseSampler):
     """Collapsed Gibbs sampling in tiles of documents and words (Moon 2019, algorithm 3).
 
@@ -125,26 +110,3 @@ class MinibatchGibbs(DenseSampler):
         kernel = kernels("lda.collapsed", self.device).minibatch
         kernel(counts.tokens, counts.tables, z, random.key(*address), chunk.doc_ptr, self.documents)
         return z
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uncollapsed(DenseSampler):
-    """Gibbs sampling that also draws θ and φ (Moon 2019, algorithm 2 and equation 2.2).
-
-    φ is the same for all chunks. So this sampler is exact for any number of chunks, but it mixes slowly.
-    """
-
-    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add the counts of all words, and a gamma variate for each entry of θ and φ, to the estimate."""
-        estimate = super().memory(data, chunk)
-        variates = self.n_topics * (chunk.documents + self.n_words)
-        return replace(estimate, scratch=estimate.scratch + 24 * variates)
-
-    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw θ of the chunk's documents and φ, then each topic given both."""
-        new_z = np.empty_like(z)
-        counts = self.dense_counts(model, chunk, z, np.arange(self.n_words))
-        shared_address = address._replace(chunk=_ALL_CHUNKS)
-        keys = (random.key(*address), random.key(*shared_address))
-        uncollapsed.sample(counts.tokens, counts.tables, keys, new_z)
-        return new_z

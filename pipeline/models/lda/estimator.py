@@ -66,7 +66,7 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     n_blocks : int, default=1
         Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
         if the model does not fit into the memory of a worker. The result is the same for any number.
-    sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"}, default="esca"
+    sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch"}, default="esca"
         Algorithm that draws the topics:
 
         - "esca": the time per epoch grows with the number of topics in a document. For up to a few hundred topics.
@@ -78,8 +78,6 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
           measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
         - "cgs", "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change
           after each token, or after each 256 documents.
-        - "reference", "uncollapsed": sequential collapsed Gibbs sampling, and Gibbs sampling that draws all
-          distributions. For comparison on small corpora.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" and "minibatch" have
         kernels for CUDA, which draw the same topics, bit for bit.
@@ -154,9 +152,8 @@ class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
     - J. Chen et al., "WarpLDA: a Cache Efficient O(1) Algorithm for Latent Dirichlet Allocation", VLDB 2016: "warp",
       sections 4 and 5.
     - G. E. Moon, "Parallel Algorithms for Machine Learning", dissertation, The Ohio State University, 2019, chapter 2:
-      "reference" (algorithm 1), "uncollapsed" (algorithm 2, equation 2.2), "cgs" (algorithm 3), "minibatch"
-      (algorithms 4, 5 and 7, but a token is left out of its own counts), and the log-likelihood per token of training
-      documents (equation 2.4, there of test documents).
+      "cgs" (algorithm 3), "minibatch" (algorithms 4, 5 and 7, but a token is left out of its own counts), and the
+      log-likelihood per token of training documents (equation 2.4, there of test documents).
     - T. P. Minka, "Estimating a Dirichlet distribution", 2000, equation 55: ``learn_priors``.
     - H. M. Wallach et al., "Evaluation Methods for Topic Models", ICML 2009, algorithm 3:
       ``score(method="left-to-right")``.

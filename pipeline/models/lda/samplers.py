@@ -20,7 +20,7 @@ from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
-from .dense_gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
+from .dense_gibbs import DiagonalGibbs, MinibatchGibbs
 from .gibbs import WordOrderGibbs
 
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
@@ -158,6 +158,4 @@ SAMPLERS: dict[str, type[LdaAlgorithm]] = {
     "auto": Auto,
     "cgs": DiagonalGibbs,
     "minibatch": MinibatchGibbs,
-    "reference": SequentialGibbs,
-    "uncollapsed": Uncollapsed,
 }

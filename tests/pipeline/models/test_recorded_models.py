@@ -15,6 +15,8 @@ import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
 
+from benchmarks.papers.algorithms.lda import PaperLDA
+
 RECORDED = Path(__file__).with_name("recorded_models.npz")
 
 
@@ -64,6 +66,10 @@ def lda(**parameters):
     return topics(LDA(4, max_iter=4, random_state=1, device="cpu", **parameters).fit(documents(0)))
 
 
+def paper_lda(**parameters):
+    return topics(PaperLDA(4, max_iter=4, random_state=1, device="cpu", **parameters).fit(documents(0)))
+
+
 def nmf(data, **parameters):
     return factors(NMF(4, max_iter=6, random_state=1, device="cpu", **parameters).fit(data))
 
@@ -90,8 +96,8 @@ CASES = {
     "lda-cgs": lambda: lda(sampler="cgs"),
     "lda-gibbs": lambda: lda(sampler="gibbs"),
     "lda-minibatch": lambda: lda(sampler="minibatch"),
-    "lda-reference": lambda: lda(sampler="reference"),
-    "lda-uncollapsed": lambda: lda(sampler="uncollapsed"),
+    "lda-reference": lambda: paper_lda(sampler="reference"),
+    "lda-uncollapsed": lambda: paper_lda(sampler="uncollapsed"),
     "lda-asymmetric": lambda: lda(learn_priors="asymmetric", learn_every=2),
     "lda-seeds": lambda: lda(seeds=[["w00", "w01"], ["w20"]]),
     "lda-partial": lambda: continued(LDA(4, max_iter=4, random_state=1, device="cpu"), topics),

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import uncollapsed
 from corpusmill.kernels.lda.collapsed import CountTables, Tokens
 from helpers import naive
 from helpers.lda_cases import dense_counts, random_topics, small_chunk, word_order
+
+from benchmarks.papers.kernels import uncollapsed
 
 KEY = random.key(5, 1, 0)
 BETA = 0.05

@@ -12,10 +12,9 @@ Reference implementation: tests/helpers/naive.py, `lda_uncollapsed`.
 """
 
 import numpy as np
-
-from ..jit import kernel
-from ..random import uniform64
-from .collapsed import STRIDE, CountTables, Tokens, draw_index, weigh_topics
+from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index, weigh_topics
+from corpusmill.kernels.random import uniform64
 
 
 def sample(tokens: Tokens, tables: CountTables, keys: tuple[np.uint64, np.uint64], out: np.ndarray) -> None:

@@ -1,0 +1,1 @@
+"""Kernels of the algorithms that serve for comparison only."""

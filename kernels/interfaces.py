@@ -131,7 +131,7 @@ class FactorSums(Protocol):
     def zero_sums(
         self, n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: "DTypeLike"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return P (n_rows, K) and Q float64 of this shape before the first chunk of a shard."""
+        """Return zeros for the sums of a shard: P (n_rows, K) of ``dtype`` and Q ``gram_shape`` float64."""
 
     def add_sums(self, left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
         """Return the sum of two arrays."""

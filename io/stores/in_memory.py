@@ -52,7 +52,7 @@ class StoreInMemory(Store):
     def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
         """Return copies of all arrays of a group, or of those named in ``only`` that it has."""
         if name not in self._groups:
-            raise DataError(f"{self.where(name)}: missing from its store")
+            raise DataError(f"{self.where(name)}: missing from its store, which is in memory; train again")
         group = self._groups[name]
         return {key: array.copy() for key, array in group.items() if only is None or key in only}
 

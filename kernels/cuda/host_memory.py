@@ -18,12 +18,14 @@ MIN_FILL = 0.5
 
 
 def pinned_bytes(threads: int, results: int) -> int:
-    """Return how much pinned memory a worker has, at most, besides what its results need.
+    """Return the most pinned memory that a worker has in addition to ``results``.
 
     ``results`` are the bytes of all results that may be alive at the same time. The plan of a run counts them already.
+    What comes in addition are the buffers of copies, buffers that are free, and the parts of buffers that are larger
+    than their results.
     """
     of_copies = threads * BUFFERS_PER_THREAD * BUFFER_BYTES
-    # They held results before.
+    # A free buffer held a result before, so all of them have at most these bytes.
     free = min(FREE_BYTES, results)
     too_large = min(int((1 - MIN_FILL) * (LIMIT_BYTES - FREE_BYTES)), results)
     return of_copies + free + too_large

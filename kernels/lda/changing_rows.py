@@ -38,7 +38,7 @@ class WordRows(NamedTuple):
 
 
 class Word(NamedTuple):
-    """The current word."""
+    """Row B_v of the word v whose tokens are drawn, with what the draws need of it. Counts follow each draw."""
 
     phi: np.ndarray  # (K + 8,) float32, zeros from K on
     counts: np.ndarray  # (K,) int32: its row of B

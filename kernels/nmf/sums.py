@@ -8,7 +8,10 @@ from numpy.typing import DTypeLike
 
 
 def zero_sums(n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return P (n_rows, K) and Q float64 of this shape before the first chunk of a shard."""
+    """Return the sums before the first chunk of a shard: zeros P (n_rows, K) of ``dtype`` and Q ``gram_shape`` float64.
+
+    P sums the products of the data with H, and Q the products of H with itself.
+    """
     return np.zeros((n_rows, K), dtype), np.zeros(gram_shape)
 
 

@@ -171,7 +171,7 @@ class _PanelMemory:
 
 @intrinsic
 def load_row(typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType) -> Lowering:
-    """Return the panel that begins at ``array[at]``."""
+    """Load a panel, which is a part of a row that fits into registers, from index ``at`` on."""
     if not isinstance(shape, RowShapeType):
         return None
     row = Row(array.dtype, shape.width, shape.n)
@@ -201,7 +201,7 @@ def store_row(
 def add_multiple(
     typingctx: TypingContext, row: Row, a: types.Float, array: types.Array, at: types.Integer, shape: RowShapeType
 ) -> Lowering:
-    """Return the row plus ``a`` times the panel that begins at ``array[at]``."""
+    """Return ``row`` plus ``a`` times the panel of ``array`` from index ``at`` on."""
     if not isinstance(row, Row):
         return None
 
@@ -216,7 +216,7 @@ def add_multiple(
 def add_multiple_to(
     typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType, a: types.Float, row: Row
 ) -> Lowering:
-    """Add ``a`` times the row to the panel that begins at ``array[at]``."""
+    """Add ``a`` times ``row`` to the panel of ``array`` from index ``at`` on, in place."""
     if not isinstance(row, Row):
         return None
 
@@ -231,7 +231,7 @@ def add_multiple_to(
 
 @intrinsic
 def prefetch_row(typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType) -> Lowering:
-    """Begin to load the panel at ``array[at]``, if it is long enough for that to help."""
+    """Prefetch the panel of ``array`` from index ``at`` on, if it is long enough for that to help."""
     if not isinstance(shape, RowShapeType):
         return None
     item = array.dtype.bitwidth // 8

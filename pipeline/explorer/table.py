@@ -77,7 +77,7 @@ class Distributions(NamedTuple):
 
 
 def build_table(model: Distributions) -> TopicTable:
-    """Return the table of a model. A hundred million entries take some seconds."""
+    """Return the best words of each topic, and its place on the map. A hundred million entries take some seconds."""
     n_words, n_topics = model.by_word.shape
     by_topic = model.by_word.tocsc()
     pointers = [0]

@@ -330,7 +330,7 @@ class MLflowCallback:
             self._attempt(action)
         except Exception as error:
             cause = _cause(error)
-            # The same for each epoch, if a run was deleted.
+            # If a run was deleted, each epoch meets the same error: warn once.
             if cause != self._last_warning:
                 self._last_warning = cause
                 _LOG.warning(

@@ -286,7 +286,9 @@ class Versions:
             target = self.before(head.version) if number is None else number
             self.read(target)
             if target == head.version:
-                raise DataError(f"{self.url}: version {target} is in use already")
+                raise DataError(
+                    f"{self.url}: version {target} is in use already; `corpusmill versions` lists the others"
+                )
             # A version that is chosen explicitly is no longer withdrawn.
             withdrawn = [n for n in head.withdrawn if n != target]
             self.publish(target, (*withdrawn, head.version))

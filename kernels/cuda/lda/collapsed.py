@@ -175,7 +175,7 @@ def _draw(
     for t in range(start + cuda.threadIdx.x, end, cuda.blockDim.x):
         i = tiles.order[t]
         head = (np.int64(tokens.words[i]) - first_word) * stride
-        # Two tokens of the panel may have the same word and topic.
+        # Two tokens of the panel (a group of words) may have the same word and topic.
         cuda.atomic.sub(panel, head + np.int64(topics.old[i]), 1)
         cuda.atomic.add(panel, head + np.int64(topics.drawn[i]), 1)
     cuda.syncthreads()

@@ -35,7 +35,7 @@ PARTS = 256
 
 
 def zero_sums(n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return P (n_rows, K) and Q float64 of this shape before the first chunk of a shard. Both are on the device."""
+    """Return zeros for the sums of a shard on the device: P (n_rows, K) of ``dtype`` and Q ``gram_shape`` float64."""
     P = allocate((n_rows, K), dtype, "P")
     Q = allocate(gram_shape, np.float64, "Q")
     for array in (P, Q):

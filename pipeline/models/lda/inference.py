@@ -17,7 +17,7 @@ from .word_topics import gather_rows, kernel_block
 
 
 class TrainedTopics(NamedTuple):
-    """What inference needs of a trained model."""
+    """The counts of words by topics and the priors of a trained model, with which documents are given their topics."""
 
     blocks: Iterable[Arrays]  # all blocks of B; only `score_left_to_right` iterates more than once
     shared: Arrays

@@ -25,5 +25,5 @@ def shard_sums(
 
 
 def cut_sums(bounds: tuple[int, ...], P: np.ndarray, Q: np.ndarray) -> list[Arrays]:
-    """Return the deltas of the blocks: each has its rows of P, as a view, and Q."""
+    """Return one delta per block: its rows of P (n_rows, K), without a copy, and the whole of Q (K, K)."""
     return [{"P": P[first:stop], "Q": Q} for first, stop in itertools.pairwise(bounds)]

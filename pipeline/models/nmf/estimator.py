@@ -333,7 +333,7 @@ class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
 
     @property
     def _factor(self) -> TrainedFactor:
-        """What inference needs of the trained model."""
+        """The trained W, with which rows of the data are given their rows of H."""
         W = self._W
         return TrainedFactor(self._for_rows(len(W), 1), W, self._fitted())
 

@@ -23,7 +23,7 @@ BACKGROUND = 0.05
 
 
 class TrainedFactor(NamedTuple):
-    """What inference needs of a trained model."""
+    """The matrix W of a trained model, with which rows of the data are given their rows of H."""
 
     algorithm: Factorization  # its ``fold_in`` finds rows of H for a fixed W
     W: np.ndarray  # (V, K)

@@ -1,4 +1,4 @@
-"""What an object is: documents, a table, a matrix, edges, a store, or a path.
+"""What an object is: documents, a table, a matrix, edges, a store, or a path; and which store is at a path.
 
 `ingest`, and `fit` and other methods of the models, decide by this module alone what they were given. Objects of other
 libraries are recognised by their attributes, so that these libraries are not imported.
@@ -21,6 +21,7 @@ from .matrices.memory import is_annotated, is_backed, is_dask_array, is_missing
 from .messages import listed
 from .stores.corpus import Corpus
 from .stores.matrix import Matrix
+from .stores.store import Store
 
 #: A string that is a URL and nothing else.
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
@@ -233,3 +234,20 @@ def refusal(given: Any, caller: str, takes: str) -> DataError:
     if isinstance(given, list | tuple | np.ndarray) and len(given):
         described += f" of {type(given[0]).__name__}"
     return DataError(f"{caller} takes {takes}, not {described}")
+
+
+# --- stores ---
+
+
+def open_data(url: str | os.PathLike[str], part: str = "train") -> Corpus | Matrix:
+    """Return the corpus or matrix store at ``url``; raise DataError if there is neither."""
+    store = Store(url)
+    if store.exists("corpus.json"):
+        return Corpus(url, part)
+    if store.exists("matrix.json"):
+        return Matrix(url, part)
+    if store.exists("graph.json"):
+        raise DataError(f"{store.url}: this is a graph; only Node2Vec trains on graphs")
+    raise DataError(
+        f"{store.url}: no corpus and no matrix here; make a corpus with `corpusmill ingest SOURCE {store.url}`"
+    )

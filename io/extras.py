@@ -4,9 +4,6 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Libraries that fsspec imports for URLs of object stores, and the extras that install them.
-FILESYSTEMS = {"s3fs": "corpusmill[s3]", "gcsfs": "corpusmill[gcs]", "adlfs": "corpusmill[azure]"}
-
 
 @contextmanager
 def needing(library: str, package: str, purpose: str) -> Iterator[None]:
@@ -19,21 +16,9 @@ def needing(library: str, package: str, purpose: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != library:
             raise
-        raise _missing(library, package, purpose) from None
+        raise missing(library, package, purpose) from None
 
 
-@contextmanager
-def needing_filesystem(url: str) -> Iterator[None]:
-    """Raise ImportError with the command that installs the library for a URL if fsspec cannot import it."""
-    try:
-        yield
-    except ImportError as error:
-        # fsspec raises an error of its own, with a sentence that names the library.
-        for library, package in FILESYSTEMS.items():
-            if library in str(error):
-                raise _missing(library, package, url) from None
-        raise
-
-
-def _missing(library: str, package: str, purpose: str) -> ImportError:
+def missing(library: str, package: str, purpose: str) -> ImportError:
+    """Return the error of a library that is not installed, with the command that installs ``package``."""
     return ImportError(f"{purpose}: needs {library}; pip install {shlex.quote(package)}", name=library)

@@ -1,17 +1,19 @@
-"""Reads the matrices of AnnData files (HDF5 or Zarr) without the library anndata.
+"""Matrices of AnnData files (HDF5 or Zarr), read without the library anndata.
 
 The format: https://anndata.readthedocs.io/en/latest/fileformat-prose.html
 """
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeGuard
 
 from ..errors import DataError
 from ..messages import listed
-from .blocks import RowBlocks
+from ..stores.store import DATA_KINDS, Store
+from .blocks import BLOCK_NUMBERS, Block, RowBlocks
 from .compressed import Dense, SparseByColumn, SparseByRow
-from .hierarchies import Group, open_hierarchy
+from .hierarchies import Group, is_zarr, open_hierarchy
 from .names import check_unique, index_of
 
 
@@ -83,3 +85,39 @@ def _stored_matrix(element: Any, where: str, row_names: Any, column_names: list[
     n_rows, n_columns = (int(number) for number in element.attrs["shape"])
     arrays = (element["data"], element["indices"], element["indptr"])
     return forms[encoding](where, (n_rows, n_columns), row_names, column_names, arrays)
+
+
+class MatrixFile(RowBlocks):
+    """A matrix of an AnnData file. Names and shape are read at once, rows when they are needed."""
+
+    def __init__(self, url: str | os.PathLike[str], layer: str | None = None):
+        self.url = os.fspath(url)
+        self.layer = layer
+        with self._open() as matrix:
+            super().__init__(matrix.where, matrix.shape, matrix.row_names, matrix.column_names)
+            self.advice = matrix.advice
+
+    def _open(self) -> AbstractContextManager[RowBlocks]:
+        return open_anndata(self.url, self.layer)
+
+    def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
+        """Yield the rows."""
+        with self._open() as matrix:
+            yield from matrix.blocks(first, stop, numbers)
+
+    def ranges(self, numbers: int) -> list[tuple[int, int]]:
+        """Return the ranges of the matrix in the file."""
+        with self._open() as matrix:
+            return matrix.ranges(numbers)
+
+
+def is_anndata_file(data: Any) -> TypeGuard[str | os.PathLike[str]]:
+    """Return whether ``data`` is the path or URL of an AnnData file: one that ends in .h5ad, or a Zarr store."""
+    if not isinstance(data, str | os.PathLike):
+        return False
+    url = os.fspath(data)
+    if not isinstance(url, str) or not is_zarr(url):
+        return str(url).lower().endswith(".h5ad")
+    # Stores of this package may be called .zarr too.
+    store = Store(url)
+    return not any(store.exists(f"{kind}.json") for kind in DATA_KINDS)

@@ -17,10 +17,8 @@ from ..errors import DataError
 from ..messages import listed
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
-from .edge_lists import Pairs, read_list
-from .edge_options import EdgeOptions, usual_columns
-from .source import Paths, SourceFile, find_files, open_file, path_list, read_some
-from .stored_url import stored_url
+from .edge_lists import EdgeOptions, Pairs, read_list, usual_columns
+from .source import Paths, SourceFile, find_files, open_file, path_list, read_some, stored_url
 
 
 class EdgeTable(Protocol):

@@ -13,14 +13,13 @@ from .batches import ReadOptions
 from .content import check_is_text
 from .frames import TableReader, table_parts
 from .jsonl import JSONLinesReader
-from .lda_c import LDACReader
 from .lines import LinesReader, TextFilesReader
 from .market import TenXFolderReader, TransposedMatrixMarketReader, is_tenx_folder
 from .matrices import AnnDataReader, AnnDataZarrReader, MatrixReader, NpzReader, TenXReader
 from .memory import DocumentsReader
 from .reader import Reader
 from .source import Paths, SourceFile, find_files, find_folders, is_folder, path_list
-from .svmlight import SVMLightReader
+from .svmlight import LDACReader, SVMLightReader
 from .tables import CSVReader, ParquetReader
 from .triples import DocwordReader, MatrixMarketReader
 

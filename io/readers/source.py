@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,9 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError
-from ..stores.object_errors import comes_from_store, explained_errors
+from ..stores.object_stores import comes_from_store, explained_errors
 from ..stores.store import filesystem_of
 from .batches import BATCH_BYTES, replace_surrogates
-from .stored_url import stored_url
 
 #: A file, folder, pattern or URL, or several of these.
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -321,3 +321,30 @@ def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES)
             yield data.removeprefix(codecs.BOM_UTF8) if position == 0 else data, line
             position += len(data)
             line += data.count(b"\n")
+
+
+# --- URLs as stores record them ---
+
+
+#: Parameters of signed URLs of Amazon, Google and Azure. They differ from one signature to the next.
+_SIGNATURE = re.compile(
+    r"x-(amz|goog)-.*|awsaccesskeyid|googleaccessid|key-pair-id|policy|signature|expires|(access_)?token"
+    r"|s(ig|e|p|v|t|r|s|ip|pr|rt|koid|ktid|kt|ke|ks|kv)",
+    re.IGNORECASE,
+)
+
+
+def stored_url(url: str) -> str:
+    """Return a URL as stores record it.
+
+    The parameters of a signature are dropped, so that a file is recognised although it was signed anew. A digest
+    replaces the other parameters: they may name the file, or they may be secret. Local paths stay as they are.
+    """
+    base, mark, query = url.partition("?")
+    if not mark or "://" not in base:
+        return url
+    kept = sorted(each for each in query.split("&") if not _SIGNATURE.fullmatch(each.partition("=")[0]))
+    if not kept:
+        return base
+    digest = hashlib.sha256("&".join(kept).encode()).hexdigest()[:8]
+    return f"{base}?hidden={digest}"

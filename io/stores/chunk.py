@@ -1,9 +1,15 @@
-"""A chunk of a corpus: consecutive documents, stored in document order and in word order."""
+"""A chunk of a corpus: consecutive documents, stored in document order and in word order; and tables of chunks."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import scipy  # it loads scipy.sparse at the first use, because that takes a tenth of the start of a command
+
+from ..errors import DataError
+from .store import Store
 
 #: Tokens of a group of documents. The topic counts of a group's documents stay in a core's cache while its tokens are
 #: visited in word order.
@@ -124,3 +130,34 @@ def _group_bounds(doc_ptr: np.ndarray, group_tokens: int) -> np.ndarray:
     token_bounds = np.arange(1, n_groups) * (n_tokens / n_groups)
     inner = np.searchsorted(doc_ptr, token_bounds)
     return np.unique(np.concatenate([[0], np.clip(inner, 0, n_documents), [n_documents]]))
+
+
+# --- tables of chunks ---
+
+# They have one row of whole numbers per chunk, and are read when they are needed: a store may have a hundred thousand
+# chunks, so its JSON file has only their number.
+
+#: The table of a store that has one part.
+TABLE = "chunks.parquet"
+
+#: A dataclass with one whole number per column; functions take its class as ``kind``.
+Row = TypeVar("Row")
+
+
+def write_chunk_table(store: Store, name: str, kind: Callable[..., Row], rows: Sequence[Row]) -> None:
+    """Write the rows, of class ``kind``, to a Parquet file."""
+    columns = _columns(kind)
+    numbers = [[getattr(row, column) for row in rows] for column in columns]
+    store.write_parquet(name, pa.table({c: np.array(n, np.int64) for c, n in zip(columns, numbers, strict=True)}))
+
+
+def read_chunk_table(store: Store, name: str, kind: Callable[..., Row], count: int) -> list[Row]:
+    """Return the rows of a table; raise DataError if it does not have ``count`` rows of the class ``kind``."""
+    table = store.read_parquet(name)
+    if table.num_rows != count or table.column_names != _columns(kind):
+        raise DataError(f"{store.url}/{name}: not the table of this store; restore it or write the store again")
+    return [kind(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+
+def _columns(kind: Any) -> list[str]:
+    return [field.name for field in fields(kind)]

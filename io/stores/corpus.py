@@ -35,8 +35,7 @@ import pyarrow as pa
 
 from ..errors import DataError, Locked
 from ..messages import pluralize
-from .chunk import Chunk
-from .chunk_table import read_chunk_table, write_chunk_table
+from .chunk import Chunk, read_chunk_table, write_chunk_table
 from .conditional import write_if_unchanged
 from .store import JsonObject, Store, check_format, encode_json
 

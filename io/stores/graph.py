@@ -20,7 +20,7 @@ import scipy.sparse
 
 from ..errors import DataError
 from ..ranges import bounded_ranges
-from .chunk_table import TABLE, read_chunk_table, write_chunk_table
+from .chunk import TABLE, read_chunk_table, write_chunk_table
 from .parquet import parquet_bytes
 from .store import Arrays, Store, check_format
 

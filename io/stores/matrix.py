@@ -23,7 +23,7 @@ import scipy
 
 from ..errors import DataError
 from ..ranges import bounded_ranges
-from .chunk_table import TABLE, read_chunk_table, write_chunk_table
+from .chunk import TABLE, read_chunk_table, write_chunk_table
 from .store import Store, check_format
 
 FORMAT = 2

@@ -22,7 +22,6 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
 
 from ..errors import AccessDenied, DataError
-from ..extras import needing_filesystem
 from .local_files import (
     flush_path,
     naming_full_disk,
@@ -32,9 +31,8 @@ from .local_files import (
     temporary_path,
     temporary_pattern,
 )
-from .object_errors import explained_errors
+from .object_stores import REQUESTS, explained_errors, needing_filesystem
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows, recognised_damage
-from .request_counter import REQUESTS
 from .zarr_files import StoredGroup, encode_group, read_group, read_rows
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from ...io.errors import DataError
 from ...io.matrices.additions import add_elements, check_absent
+from ...io.matrices.anndata import MatrixFile, is_anndata_file
 from ...io.matrices.blocks import RowBlocks
-from ...io.matrices.files import MatrixFile, is_anndata_file
 from ...io.matrices.memory import annotated_rows, is_annotated
 from ...io.stores.corpus import Corpus
 from ..models.base.text import TextEstimator

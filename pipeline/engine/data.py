@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ...io.stores.open import open_data
+from ...io.data import open_data
 from ...io.stores.store import Store
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ...io.errors import DataError
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
-from ...io.stores.request_counter import REQUESTS
+from ...io.stores.object_stores import REQUESTS
 from ...io.stores.store import DATA_KINDS, Arrays, check_free
 from .algorithm import Metrics, add, add_numbers, nbytes
 from .capacity import Capacity

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from .job import PARTS, DocumentRange, IngestJob
-from .work_files import read_table
+from .job import PARTS, DocumentRange, IngestJob, read_table
 
 #: Maximum size of a chunk by default. Larger chunks are hardly faster, and each needs more of a worker's memory.
 MAX_CHUNK_TOKENS = 1 << 22

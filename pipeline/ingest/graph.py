@@ -2,7 +2,7 @@
 
 import os
 
-from ...io.readers.edge_options import EdgeOptions
+from ...io.readers.edge_lists import EdgeOptions
 from ...io.readers.edges import EdgeSource, read_edges
 from ...io.stores.graph import CHUNK_EDGES, Graph, write_graph
 

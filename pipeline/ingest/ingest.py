@@ -38,8 +38,7 @@ from ...io.text.vocabulary import find_word_ids, translate_words
 from ..engine.events import IngestListener
 from ..engine.executors import Synchronous, executor_for
 from . import tasks
-from .destination import OTHER_STORES, has_corpus
-from .identity import Identity, digest_of, identity_of
+from .destination import OTHER_STORES, Identity, digest_of, has_corpus, identity_of
 from .job import IngestJob
 from .options import IngestOptions, make_options
 from .steps import Ingest

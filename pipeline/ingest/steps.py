@@ -23,10 +23,8 @@ from ..engine.executors import Executor, Synchronous
 from ..version import corpusmill_version
 from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
-from .destination import clean, has_corpus, prepare
-from .identity import Identity
-from .job import BAD_LINES, PARTS, EncodedCounts, IngestJob, PartitionCounts, WrittenChunk
-from .work_files import read_table, write_table
+from .destination import Identity, clean, has_corpus, prepare
+from .job import BAD_LINES, PARTS, EncodedCounts, IngestJob, PartitionCounts, WrittenChunk, read_table, write_table
 
 #: Words of partitions that one task looks up in the vocabulary, about. They take some 100 bytes each.
 GROUP_WORDS = 1 << 20

@@ -37,9 +37,18 @@ from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
 from ...io.stores.corpus import write_chunk
 from ...io.text import vocabulary as voc
-from .job import BucketCounts, DocumentRange, EncodedCounts, IngestJob, PartitionCounts, WrittenChunk
+from .job import (
+    BucketCounts,
+    DocumentRange,
+    EncodedCounts,
+    IngestJob,
+    PartitionCounts,
+    WrittenChunk,
+    read_batch,
+    read_table,
+    write_table,
+)
 from .words import PartitionWords
-from .work_files import read_batch, read_table, write_table
 
 #: Bytes of words that a task merges at once.
 BUCKET_BYTES = 64 << 20

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from ...io.data import open_data
 from ...io.errors import DataError
 from ...io.messages import pluralize
 from ...io.stores.corpus import Corpus
-from ...io.stores.open import open_data
 from ...io.stores.store import Store, split_path
 from ..engine.run import RunStore, model_kind
 from ..formatting import model_title

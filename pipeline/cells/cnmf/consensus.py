@@ -12,7 +12,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from ....io.errors import DataError
-from ....io.matrices.files import MatrixFile
+from ....io.matrices.anndata import MatrixFile
 from .clustering import Clusters, cluster, count_neighbors, distances, local_density, silhouette, unit_rows
 from .refit import Moments, Progress, moments, nonnegative_rows, refit_usages, shares
 from .study import Study, Table, write_table, write_text

@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from ....io.errors import DataError
-from ....io.matrices.files import MatrixFile
+from ....io.matrices.anndata import MatrixFile
 from ....io.stores.local_files import replacing
 
 #: Seeds of restarts are drawn from 1 to this number, without it.

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ....io.stores.request_counter import REQUESTS
+from ....io.stores.object_stores import REQUESTS
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
 from ..algorithm import Shard, add

@@ -17,8 +17,8 @@ import scipy
 from ....io.data import Data, Kind, is_table, recognise, refusal
 from ....io.errors import DataError
 from ....io.extras import needing
+from ....io.matrices.anndata import MatrixFile, is_anndata_file
 from ....io.matrices.blocks import RowBlocks
-from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import matrix_of
 from ....io.matrices.names import check_unique
 from ....io.stores.corpus import Corpus

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....io.data import Data
+from ....io.data import Data, open_data
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
-from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device

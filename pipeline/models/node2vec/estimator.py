@@ -14,8 +14,7 @@ from ....configs.validation import validate_model
 from ....io.data import Kind, NetworkxGraph, is_networkx, is_table, recognise
 from ....io.errors import DataError
 from ....io.readers.edges import EdgeTable, read_edges
-from ....io.readers.source import find_files
-from ....io.readers.stored_url import stored_url
+from ....io.readers.source import find_files, stored_url
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.store import Store

@@ -8,7 +8,7 @@ import fsspec
 import numpy as np
 
 from ....io.errors import DataError
-from ....io.stores.object_errors import explained_errors
+from ....io.stores.object_stores import explained_errors
 from .search import COSMUL_EPSILON, VectorSearch
 from .similarity import row_lengths
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ....io.errors import DataError
 from ....io.messages import shortened
-from ....io.stores.object_errors import explained_errors
+from ....io.stores.object_stores import explained_errors
 from ....io.stores.store import filesystem_of
 from .files import VectorTable, write_file
 

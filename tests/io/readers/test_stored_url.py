@@ -1,8 +1,7 @@
 """URLs are stored without the parts of their queries that may grant access."""
 
 import pytest
-from corpusmill.io.readers.source import SourceFile
-from corpusmill.io.readers.stored_url import stored_url
+from corpusmill.io.readers.source import SourceFile, stored_url
 
 
 @pytest.mark.parametrize(

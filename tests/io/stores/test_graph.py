@@ -11,7 +11,7 @@ import scipy.io
 import scipy.sparse
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers import edges
-from corpusmill.io.readers.edge_options import EdgeOptions
+from corpusmill.io.readers.edge_lists import EdgeOptions
 from corpusmill.io.readers.edges import read_edges
 from corpusmill.io.stores.graph import Graph, write_graph
 from hypothesis import given, settings

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from corpusmill.io.data import open_data
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.edges import read_edges
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.graph import write_graph
 from corpusmill.io.stores.matrix import Matrix, write_matrix
-from corpusmill.io.stores.open import open_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import DataError, Node2Vec, ingest_graph
-from corpusmill.io.readers.edge_options import EdgeOptions
+from corpusmill.io.readers.edge_lists import EdgeOptions
 
 
 def test_all_options_of_edges_are_parameters_with_the_same_defaults():

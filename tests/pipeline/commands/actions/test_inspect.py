@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill.io.readers.edge_options import EdgeOptions
+from corpusmill.io.readers.edge_lists import EdgeOptions
 from corpusmill.io.readers.edges import read_edges
 from corpusmill.io.stores.graph import write_graph
 from corpusmill.io.stores.matrix import write_matrix

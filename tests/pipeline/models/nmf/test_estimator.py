@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse
 from corpusmill import NMF
 from corpusmill.io.errors import DataError
-from corpusmill.io.stores.chunk_table import TABLE, write_chunk_table
+from corpusmill.io.stores.chunk import TABLE, write_chunk_table
 from corpusmill.io.stores.matrix import Matrix, MatrixChunkInfo, write_matrix
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf

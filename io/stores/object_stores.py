@@ -1,13 +1,16 @@
-"""Errors of object stores as one sentence: where it happened, why, and what to do. All access to URLs uses this."""
+"""What object stores need: their library, their errors as one sentence, and a count of the requests to them."""
 
 import contextlib
 import re
+import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import AccessDenied, DataError, StoreFailed
+from ..extras import missing
 
 #: The packages of libraries that send requests. The errors that they define come from a store or from the network.
 _LIBRARIES = {
@@ -88,3 +91,50 @@ def _shown(error: Exception) -> str:
     """
     text = _QUERY.sub("", str(error).partition("Debug source")[0].strip())
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+# --- libraries ---
+
+
+#: Libraries that fsspec imports for URLs of object stores, and the extras that install them.
+FILESYSTEMS = {"s3fs": "corpusmill[s3]", "gcsfs": "corpusmill[gcs]", "adlfs": "corpusmill[azure]"}
+
+
+@contextlib.contextmanager
+def needing_filesystem(url: str) -> Iterator[None]:
+    """Raise ImportError with the command that installs the library for a URL if fsspec cannot import it."""
+    try:
+        yield
+    except ImportError as error:
+        # fsspec raises an error of its own, with a sentence that names the library.
+        for library, package in FILESYSTEMS.items():
+            if library in str(error):
+                raise missing(library, package, url) from None
+        raise
+
+
+# --- requests ---
+
+
+class RequestCounter:
+    """Counts requests by kind: read, write, list and delete. Several threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, kind: str, number: int = 1) -> None:
+        """Count requests."""
+        with self._lock:
+            self._counts[kind] += number
+
+    def take(self) -> dict[str, int]:
+        """Return the counts since the last call, as ``requests_<kind>``. So each request is reported once."""
+        with self._lock:
+            counts = self._counts
+            self._counts = Counter()
+        return {f"requests_{kind}": number for kind, number in sorted(counts.items())}
+
+
+#: The counter of this process.
+REQUESTS = RequestCounter()

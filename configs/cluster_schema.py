@@ -1,10 +1,10 @@
 """The options of each kind of Dask cluster. Names are those of Dask."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
-from .section import Section
+from .section import CLASS_PATTERN, Section, tag_of
 
 
 class ClusterConfig(Section):
@@ -57,79 +57,42 @@ class LocalConfig(ScaledConfig):
     )
 
 
-class SecuredConfig(ClusterConfig):
-    """Base of the clusters with a scheduler that runs already. With certificates, connections use TLS."""
+class AddressConfig(ClusterConfig):
+    """A scheduler that runs already. With certificates, connections use TLS."""
 
+    kind: Literal["address"] = "address"
+    address: str | None = Field(
+        None, description="Address of the scheduler, such as tcp://scheduler:8786 or tls://scheduler:8786"
+    )
+    scheduler_file: str | None = Field(
+        None,
+        description="Path of the file with the address, which dask scheduler --scheduler-file writes. It replaces "
+        "address",
+    )
     tls_ca_file: str | None = Field(None, description="Certificate of the authority, a PEM file")
     tls_client_cert: str | None = Field(None, description="Certificate of this client, a PEM file")
     tls_client_key: str | None = Field(None, description="Private key of this client, a PEM file")
 
-
-class AddressConfig(SecuredConfig):
-    """A scheduler at a known address."""
-
-    kind: Literal["address"] = "address"
-    address: str = Field(description="Address of the scheduler, such as tcp://scheduler:8786 or tls://scheduler:8786")
-
-
-class SchedulerFileConfig(SecuredConfig):
-    """A scheduler that wrote its address to a shared file (dask scheduler --scheduler-file)."""
-
-    kind: Literal["scheduler-file"] = "scheduler-file"
-    scheduler_file: str = Field(description="Path of the file")
+    @model_validator(mode="after")
+    def _has_one_address(self) -> Self:
+        if (self.address is None) == (self.scheduler_file is None):
+            raise ValueError("the scheduler's address is needed: set either address or scheduler_file")
+        return self
 
 
-class LocalCudaConfig(ScaledConfig):
-    """One worker per GPU of this machine (dask-cuda)."""
+class ClassConfig(ScaledConfig):
+    """Workers that a class of another package starts, such as those of dask-jobqueue, dask-kubernetes and dask-cuda.
 
-    kind: Literal["local-cuda"] = "local-cuda"
-    n_workers: PositiveInt | None = Field(None, description="Number of workers. null means one per GPU")
-    threads_per_worker: PositiveInt = Field(
-        2, description="Number of chunks on a GPU at a time. With 2, one is transferred while the other is processed"
-    )
-    memory_limit: str | int | None = Field(None, description="Host memory limit of each worker, such as 16GiB")
-    device_memory_limit: str | float | None = Field(
-        None, description="GPU memory above which a worker moves data to host memory, such as 20GiB"
-    )
-    rmm_pool_size: str | float | None = Field(
-        None, description="Size of the pool of GPU memory that each worker allocates when it starts, such as 20GiB"
-    )
+    The kind is the module and the class. ``options`` are the arguments of the class, n_workers included.
+    """
+
+    kind: str = Field("dask_jobqueue:SLURMCluster", pattern=CLASS_PATTERN, description="Module and class")
 
 
-class JobQueueConfig(ScaledConfig):
-    """Workers as jobs of a batch system (dask-jobqueue)."""
-
-    kind: Literal["jobqueue"] = "jobqueue"
-    scheduler: Literal["slurm", "pbs", "lsf", "sge", "oar", "htcondor", "moab", "local"] = Field(
-        "slurm", description="The batch system"
-    )
-    n_workers: PositiveInt = Field(1, description="Number of workers")
-    cores: PositiveInt = Field(1, description="Number of threads per job")
-    processes: PositiveInt = Field(1, description="Number of worker processes per job")
-    memory: str = Field("4GiB", description="Memory per job")
-    walltime: str | None = Field(None, description="Maximum duration of a job, such as 02:00:00")
-    queue: str | None = Field(None, description="Queue or partition")
-    account: str | None = Field(None, description="Account that is charged")
-
-
-class KubernetesConfig(ScaledConfig):
-    """Workers as pods (dask-kubernetes and its operator)."""
-
-    kind: Literal["kubernetes"] = "kubernetes"
-    name: str = Field("corpusmill", description="Name of the DaskCluster resource")
-    image: str = Field(description="Container image that has corpusmill installed")
-    namespace: str | None = Field(None, description="Kubernetes namespace. null means the current one")
-    n_workers: PositiveInt = Field(2, description="Number of worker pods")
-    resources: dict[str, dict[str, str]] | None = Field(None, description="Resource requests and limits of a pod")
-    env: dict[str, str] | None = Field(None, description="Environment variables of the scheduler and the workers")
-
-
-AnyClusterConfig = (
-    SynchronousConfig
-    | LocalConfig
-    | AddressConfig
-    | SchedulerFileConfig
-    | LocalCudaConfig
-    | JobQueueConfig
-    | KubernetesConfig
-)
+AnyClusterConfig = Annotated[
+    Annotated[SynchronousConfig, Tag("synchronous")]
+    | Annotated[LocalConfig, Tag("local")]
+    | Annotated[AddressConfig, Tag("address")]
+    | Annotated[ClassConfig, Tag("own")],
+    Discriminator(tag_of),
+]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from .layers import Layer, Tree
-from .model_schema import kind_tag
 from .redact import redact
 from .schema import Config
+from .section import kind_tag
 from .validation import describe_values
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, Tag, model_validator
 
-from .section import Section
+from .section import CLASS_PATTERN, Section, tag_of
 
 Seed = Annotated[
     Annotated[int, Field(ge=0)] | None,
@@ -291,20 +291,11 @@ class RandomIndexingConfig(Section):
 class OwnModelConfig(Section):
     """An algorithm of your own module. Its kind is the module and the class, such as my_module:MyModel."""
 
-    kind: str = Field("my_module:MyModel", pattern=r"^[\w.]+:\w+$", description="Module and class")
+    kind: str = Field("my_module:MyModel", pattern=CLASS_PATTERN, description="Module and class")
     parameters: dict[str, Any] = Field({}, description="Fields of the algorithm, except bounds")
     max_iter: PositiveInt = Field(10, description="Number of epochs")
     n_blocks: Blocks = 1
     random_state: Seed = 0
-
-
-def kind_tag(kind: object) -> str:
-    """Return the kind of model that selects a section: the kind itself, or "own" for a module and a class."""
-    return "own" if ":" in str(kind) else str(kind)
-
-
-def _tag_of(section: object) -> str:
-    return kind_tag(section.get("kind", "lda") if isinstance(section, dict) else getattr(section, "kind", "lda"))
 
 
 AnyModelConfig = Annotated[
@@ -314,7 +305,7 @@ AnyModelConfig = Annotated[
     | Annotated[Node2VecConfig, Tag("node2vec")]
     | Annotated[RandomIndexingConfig, Tag("random-indexing")]
     | Annotated[OwnModelConfig, Tag("own")],
-    Discriminator(_tag_of),
+    Discriminator(tag_of),
 ]
 
 #: The section of each kind of model.

@@ -222,7 +222,7 @@ class Config(Section):
     model: AnyModelConfig = LDAConfig()
     run: RunConfig = RunConfig()
     retrain: RetrainConfig = RetrainConfig()
-    cluster: AnyClusterConfig = Field(LocalConfig(), discriminator="kind")
+    cluster: AnyClusterConfig = LocalConfig()
     report: ReportConfig | None = Field(ReportConfig(), description="null means no report")
     mlflow: MLflowConfig | None = Field(None, description="null means no logging to MLflow")
 

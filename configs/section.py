@@ -8,3 +8,18 @@ class Section(BaseModel):
 
     # Without protected_namespaces=(), pydantic warns of keys that begin with "model".
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+#: A kind that is the module and the class of somebody else, such as my_module:MyModel.
+CLASS_PATTERN = r"^[\w.]+:\w+$"
+
+
+def kind_tag(kind: object) -> str:
+    """Return the name by which a kind selects a section: the kind itself, or "own" for a module and a class."""
+    return "own" if ":" in str(kind) else str(kind)
+
+
+def tag_of(section: object) -> str | None:
+    """Return the name that selects the class of a section, which is a mapping or was checked before."""
+    kind = section.get("kind") if isinstance(section, dict) else getattr(section, "kind", None)
+    return None if kind is None else kind_tag(kind)

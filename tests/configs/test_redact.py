@@ -18,7 +18,7 @@ def test_only_secrets_are_hidden():
     }
     tree = {
         "source": {"path": "s3://user:hunter2@host/x"},
-        "cluster": {"kind": "jobqueue", "options": options},
+        "cluster": {"kind": "dask_jobqueue:SLURMCluster", "options": options},
     }
     shown = without_secrets(resolve([Layer("here", MINIMAL | tree)]))
     assert "hunter2" not in str(shown)
@@ -43,11 +43,12 @@ def test_values_of_environment_variables_and_of_secret_keys_are_hidden(options, 
 
 
 def test_variables_of_a_kubernetes_cluster_keep_their_names_only():
-    cluster = {"kind": "kubernetes", "image": "corpusmill:1", "env": {"MY_PAT": "hunter2"}}
+    options = {"image": "corpusmill:1", "env": {"MY_PAT": "hunter2"}}
+    cluster = {"kind": "dask_kubernetes.operator:KubeCluster", "options": options}
     shown = without_secrets(resolve([Layer("here", MINIMAL | {"cluster": cluster})]))
-    assert shown["cluster"]["env"] == {"MY_PAT": HIDDEN}
-    assert shown["cluster"]["image"] == "corpusmill:1"
-    assert list(hidden_keys(shown["cluster"], "cluster")) == ["cluster.env.MY_PAT"]
+    assert shown["cluster"]["options"]["env"] == {"MY_PAT": HIDDEN}
+    assert shown["cluster"]["options"]["image"] == "corpusmill:1"
+    assert list(hidden_keys(shown["cluster"], "cluster")) == ["cluster.options.env.MY_PAT"]
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,10 @@ def test_an_error_about_a_misspelt_key_has_file_line_and_a_suggestion(tmp_path):
         # n_blocks, the most similar key, is not similar enough to be what was meant.
         (["model={kind: lda, n_topics: 2}"], ["model.n_topics: no such key; model of kind lda has", "n_components"]),
         (["cluster.adapt={maximum: 2, minumum: 1}"], ["cluster.adapt.minumum: no such key; did you mean minimum?"]),
-        (["cluster.kind=address"], ["cluster.address: is needed"]),
+        (
+            ["cluster.kind=address"],
+            ["cluster: the scheduler's address is needed: set either address or scheduler_file"],
+        ),
         (["source.zzz=1"], ["source.zzz: no such key; source has", "path"]),
         (["zzz.zzz=1"], ["zzz: no such key; a configuration has", "source"]),
         (

@@ -1,6 +1,7 @@
 """The schema has the parameters of estimators and ingest, and every example configuration is valid."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from corpusmill.configs.layers import Layer, shipped
 from corpusmill.configs.resolve import load, resolve
 from corpusmill.configs.schema import Config, SourceConfig
 from corpusmill.io.readers.open import FORMATS
-from corpusmill.pipeline.engine.cluster.open import KINDS, dask_settings
+from corpusmill.pipeline.engine.cluster.open import EXTRAS, KINDS, dask_settings
 from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
 
@@ -25,9 +26,9 @@ def test_every_example_configuration_loads_and_its_keys_are_used(name):
         assert set(keys) <= set(getattr(config, section).model_dump())
 
 
-def test_each_kind_of_cluster_has_a_file():
+def test_each_kind_of_cluster_and_each_package_of_clusters_has_a_file():
     kinds = {load(["quickstart", name], environment={}).cluster.kind for name in shipped() if "clusters/" in name}
-    assert kinds == set(KINDS)
+    assert {re.split("[.:]", kind)[0] for kind in kinds} == {*KINDS, *EXTRAS}
 
 
 def test_dask_settings_are_those_of_the_file():
@@ -62,4 +63,4 @@ def test_the_formats_are_those_that_can_be_read():
 def test_the_json_schema_describes_every_key():
     for name, section in Config.model_json_schema()["$defs"].items():
         for key, about in section["properties"].items():
-            assert "description" in about or key in ("kind", "scheduler"), f"{name}.{key}"
+            assert "description" in about or key == "kind", f"{name}.{key}"

@@ -154,10 +154,8 @@ def test_the_job_of_the_page_about_slurm_requests_what_the_page_configures():
     jobqueue = pytest.importorskip("dask_jobqueue")
     (configuration,) = blocks("slurm.md", "yaml")
     Path("cluster.yaml").write_text(configuration)
-    wanted = yaml.safe_load(configuration)["cluster"]
-    arguments = load(["cluster.yaml"]).cluster.arguments()
-    options = {name: value for name, value in arguments.items() if name not in ("kind", "scheduler", "n_workers")}
-    with jobqueue.SLURMCluster(n_workers=0, **options) as cluster:
+    wanted = load(["cluster.yaml"]).cluster.options
+    with jobqueue.SLURMCluster(**wanted | {"n_workers": 0}) as cluster:
         script = cluster.job_script()
     requests = {line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")}
     assert {
@@ -165,7 +163,7 @@ def test_the_job_of_the_page_about_slurm_requests_what_the_page_configures():
         f"-A {wanted['account']}",
         f"--cpus-per-task={wanted['cores']}",
         f"-t {wanted['walltime']}",
-        *wanted["options"]["job_extra_directives"],
+        *wanted["job_extra_directives"],
     } <= requests
     assert "--mem=16G" in requests
     assert "--memory-limit 16.00GiB" in script
@@ -198,8 +196,7 @@ def manifest():
     pytest.importorskip("dask_kubernetes.operator")
     (configuration,) = blocks("kubernetes.md", "yaml")
     Path("cluster.yaml").write_text(configuration)
-    arguments = load(["cluster.yaml"]).cluster.arguments()
-    return pods_of(arguments)
+    return pods_of(load(["cluster.yaml"]).cluster.options)
 
 
 def test_the_pods_of_the_page_about_kubernetes_are_valid(manifest):

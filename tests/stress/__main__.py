@@ -188,7 +188,7 @@ class Soak(ClusterFaults):
 
     def until(self, end):
         """Run trials until the time is over. The last command may finish."""
-        cluster = {"kind": "scheduler-file", "scheduler_file": str(self.cluster.file)}
+        cluster = {"kind": "address", "scheduler_file": str(self.cluster.file)}
         while time.monotonic() < end:
             kind = self.chance.choice(self.kinds)
             if (kind, 0) not in self.expected:

@@ -51,7 +51,7 @@ def open_session(config: "Config", as_json: bool, compare_versions: bool = True)
 
     ``compare_versions`` warns of workers that have other versions of the libraries.
     """
-    from ...engine.cluster.open import await_cluster, open_cluster
+    from ...engine.cluster.open import await_cluster, open_cluster, starts_here
     from ...views.progress import display
     from ..actions.doctor.software import differences_on_cluster
 
@@ -59,7 +59,7 @@ def open_session(config: "Config", as_json: bool, compare_versions: bool = True)
     with ExitStack() as stack:
         stack.enter_context(_quiet_libraries(debug))
         # Worker processes must not die of a Ctrl-C that is meant for the command.
-        starts_workers_here = config.cluster.kind.startswith("local")
+        starts_workers_here = starts_here(config.cluster.kind)
         with delay_interrupts() if starts_workers_here else nullcontext():
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:

@@ -1,9 +1,11 @@
-"""Opens Dask clusters. The library of a kind of cluster is imported only when that kind is opened."""
+"""Opens Dask clusters. The package of a class of clusters is imported only when it is opened."""
 
 import contextlib
+import importlib
 import inspect
 import logging
 import multiprocessing
+import re
 import socket
 import ssl
 import sys
@@ -24,7 +26,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
 from distributed.comm.addressing import get_address_host_port
-from distributed.deploy import Cluster
+from distributed.deploy import Cluster, SpecCluster
 from distributed.deploy.utils import nprocesses_nthreads
 from distributed.worker_memory import parse_memory_limit
 
@@ -32,7 +34,11 @@ from ...formatting import format_bytes, format_duration
 from ..memory import PROCESS_BYTES
 from .watch import no_workers_seconds, workers_of
 
-KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
+#: Kinds of cluster with a name. Any other kind is the module and the class of a cluster.
+KINDS = ("synchronous", "local", "address")
+
+#: The extra of corpusmill that installs a package of clusters.
+EXTRAS = {"dask_jobqueue": "jobqueue", "dask_kubernetes": "kubernetes", "dask_cuda": "cuda12"}
 
 #: Seconds that a cluster's first worker may take before a message tells the user to wait.
 PATIENCE_SECONDS = 5.0
@@ -45,10 +51,8 @@ SILENT_SECONDS = 3.0
 #: Seconds that closing a cluster may take.
 CLOSE_SECONDS = 60.0
 
-
 #: Options that name TLS files.
 TLS_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")
-
 
 #: What to do with a script that starts worker processes.
 MAIN_GUARD = "put the call of open_cluster below if __name__ == '__main__':"
@@ -76,15 +80,15 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
     ----------
     kind : str, default="local"
         "synchronous" runs everything in this process, without Dask. "local" starts worker processes on this machine.
-        "address" and "scheduler-file" connect to a running scheduler. "local-cuda" starts one worker per GPU
-        (dask-cuda). "jobqueue" submits jobs to a batch system (dask-jobqueue), and "kubernetes" starts pods
-        (dask-kubernetes).
+        "address" connects to a running scheduler. Any other kind is the module and the class of a Dask cluster: one of
+        dask-jobqueue submits jobs to a batch system ("dask_jobqueue:SLURMCluster"),
+        "dask_kubernetes.operator:KubeCluster" starts pods, and "dask_cuda:LocalCUDACluster" one worker per GPU.
     **options : Any
-        Options of the library's own class. For "local": ``n_workers``, ``threads_per_worker``, ``memory_limit``,
-        ``dashboard_address`` (distributed.LocalCluster). For "address": ``address``; for "scheduler-file":
-        ``scheduler_file``; for both, ``tls_ca_file``, ``tls_client_cert`` and ``tls_client_key``. For "jobqueue":
-        ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar" or "htcondor"). For all kinds that start workers, ``adapt``
-        may be ``{"minimum": 1, "maximum": 8}``, which lets the cluster grow and shrink with its work.
+        Arguments of the class; for "local" that is distributed.LocalCluster, with ``n_workers``,
+        ``threads_per_worker``, ``memory_limit`` and ``dashboard_address``. "address" takes ``address`` or
+        ``scheduler_file``, and with TLS ``tls_ca_file``, ``tls_client_cert`` and ``tls_client_key``. For all kinds that
+        start workers, ``adapt`` may be ``{"minimum": 1, "maximum": 8}``, which lets the cluster grow and shrink with
+        its work.
 
     Yields
     ------
@@ -94,7 +98,8 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
     Raises
     ------
     ClusterError
-        If the kind is unknown, its library is not installed, no scheduler answers, or no worker starts.
+        If the kind is unknown, its package is not installed, its class refuses an option, no scheduler answers, or no
+        worker starts.
 
     Examples
     --------
@@ -105,28 +110,23 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
     if kind == "synchronous":
         yield None
         return
-    if kind not in KINDS:
-        raise ClusterError(f"no cluster kind {kind!r}: choose one of {', '.join(KINDS)}")
     with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
-        n_workers = None
-        if kind == "jobqueue":
-            # A job queue starts without workers and is scaled once the client is connected.
-            n_workers = options.pop("n_workers", None)
         adapt = options.pop("adapt", None)
-        target = _START[kind](stack, options)
+        if kind == "address":
+            target = _running_scheduler(options)
+        else:
+            target = {"address": stack.enter_context(closing_patiently(_new_cluster(kind, options, stack)))}
         client = stack.enter_context(closing_patiently(_connected(target)))
         if adapt:
-            _adapt(client, kind, adapt)
-        elif n_workers:
-            client.cluster.scale(n_workers)
+            _adapt(client, adapt)
         yield client
 
 
-def _adapt(client: Client, kind: str, limits: Options) -> None:
+def _adapt(client: Client, limits: Options) -> None:
     """Let the cluster grow and shrink with its work."""
     assert client.cluster is not None, "the client did not start its cluster"
-    if kind == "kubernetes":
-        # The operator scales its pods itself.
+    if not isinstance(client.cluster, SpecCluster):
+        # The operator of Kubernetes scales its pods itself.
         client.cluster.adapt(**limits)
         return
     from .adaptive import AdaptToShards
@@ -255,49 +255,20 @@ def _variable_of_settings() -> tuple[str, str]:
     return "DASK_INTERNAL_INHERIT_CONFIG", dask.config.serialize({"distributed": _own_settings()["distributed"]})
 
 
-# --- how each kind starts; each function returns the arguments of distributed.Client ---
+# --- a scheduler that runs already ---
 
 
-def _local_workers(options: Options) -> int:
-    """Return how many workers `distributed.LocalCluster` will start with these options."""
-    n_workers = options.get("n_workers")
-    threads = options["threads_per_worker"]
-    if n_workers:
-        return int(n_workers)
-    if threads is None:
-        return int(nprocesses_nthreads()[0])
-    return max(1, CPU_COUNT // threads)
-
-
-def _keep_nannies(stack: contextlib.ExitStack) -> None:
-    """Let nannies start their workers again however long that takes, and however often they die.
-
-    Dask closes a nanny whose worker died and is away after lost-worker-timeout, also if it had come back and died again
-    meanwhile. Then nobody would start the worker again.
-    """
-    stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}))
-
-
-def _local(stack: contextlib.ExitStack, options: Options) -> Options:
-    options.setdefault("threads_per_worker", 1)
-    options.setdefault("dashboard_address", "127.0.0.1:0")
-    limit = options.get("memory_limit", "auto")
-    _check_memory(parse_memory_limit(limit, 1, _local_workers(options), logger=logging.getLogger(__name__)))
-    # Python sets this while a new process imports the script that started it.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise ClusterError(f"a worker process imports this script, which would start further workers: {MAIN_GUARD}")
-    _keep_nannies(stack)
-    try:
-        cluster = distributed.LocalCluster(processes=True, **options)
-    except RuntimeError as error:
-        raise ClusterError(f"no worker process started ({error}); in a script, {MAIN_GUARD}") from None
-    return {"address": stack.enter_context(closing_patiently(cluster))}
-
-
-def _address(stack: contextlib.ExitStack, options: Options) -> Options:
-    if not options.get("address"):
-        raise ClusterError("cluster kind 'address' needs the scheduler's address, such as tcp://host:8786")
-    _check_is_no_web_server(options["address"])
+def _running_scheduler(options: Options) -> Options:
+    """Return the arguments of `Client` for a scheduler that runs already."""
+    options = {name: value for name, value in options.items() if value is not None}
+    if "scheduler_file" in options:
+        _await_scheduler_file(Path(options["scheduler_file"]))
+    elif "address" in options:
+        _check_is_no_web_server(options["address"])
+    else:
+        raise ClusterError(
+            "cluster kind 'address' needs the scheduler's address, such as tcp://host:8786, or its scheduler_file"
+        )
     return _with_security(options)
 
 
@@ -325,13 +296,6 @@ def _answers_as_web_server(address: str) -> bool:
     except (OSError, ValueError):
         # The client repeats the attempt, and reports the error.
         return False
-
-
-def _scheduler_file(stack: contextlib.ExitStack, options: Options) -> Options:
-    if not options.get("scheduler_file"):
-        raise ClusterError("cluster kind 'scheduler-file' needs scheduler_file, the path that dask scheduler wrote")
-    _await_scheduler_file(Path(options["scheduler_file"]))
-    return _with_security(options)
 
 
 def _await_scheduler_file(path: Path) -> None:
@@ -362,45 +326,89 @@ def _with_security(options: Options) -> Options:
     return options | {"security": distributed.Security(require_encryption=True, **files)}
 
 
-def _local_cuda(stack: contextlib.ExitStack, options: Options) -> Options:
+# --- clusters that start here ---
+
+
+def starts_here(kind: str) -> bool:
+    """Whether a kind of cluster has its workers on this machine, as children of this process."""
+    return kind == "local" or (kind not in KINDS and issubclass(_class_of(kind), distributed.LocalCluster))
+
+
+def _new_cluster(kind: str, options: Options, stack: contextlib.ExitStack) -> Cluster:
+    """Start a cluster. Settings of Dask that last as long as the cluster go to ``stack``."""
+    if starts_here(kind):
+        # Dask closes a nanny whose worker died and is away after lost-worker-timeout, also if it had come back and died
+        # again meanwhile. Then nobody would start the worker again.
+        stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}))
+    if kind == "local":
+        return _local_cluster(options)
+    found = _class_of(kind)
+    package = _package_of(kind)
+    if package == "dask_jobqueue":
+        options = _options_of_jobs(found, options)
     try:
-        from dask_cuda import LocalCUDACluster
-    except ImportError:
-        raise ClusterError("cluster kind 'local-cuda' needs dask-cuda: pip install 'corpusmill[cuda12]'") from None
-    _keep_nannies(stack)
-    return {"address": stack.enter_context(closing_patiently(LocalCUDACluster(**options)))}
+        if package == "dask_kubernetes":
+            options = {"custom_cluster_spec": pods_of(options)} | options
+        return found(**options)
+    except (TypeError, ValueError) as error:
+        # The rest of dask-jobqueue's messages repeats all options.
+        reason = re.split(r"\n|\. |, for example", str(error))[0]
+        raise ClusterError(f"cluster kind {kind!r} refuses its options ({reason}): correct cluster.options") from error
 
 
-def _jobqueue(stack: contextlib.ExitStack, options: Options) -> Options:
+def _package_of(kind: str) -> str:
+    return kind.partition(":")[0].partition(".")[0]
+
+
+def _class_of(kind: str) -> type[Cluster]:
+    """Return the class that "module:class" names; raise ClusterError if there is none."""
+    if ":" not in kind:
+        choices = f"{', '.join(KINDS)}, or the module and the class of a Dask cluster"
+        raise ClusterError(f"no cluster kind {kind!r}: choose {choices}, such as dask_jobqueue:SLURMCluster")
+    module, _, name = kind.partition(":")
+    try:
+        found: type[Cluster] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        extra = EXTRAS.get(_package_of(kind))
+        advice = "correct the name, or install its package"
+        if extra and isinstance(error, ImportError):
+            advice = f"pip install 'corpusmill[{extra}]'"
+        raise ClusterError(f"cluster kind {kind!r}: {error}: {advice}") from None
+    return found
+
+
+def _local_cluster(options: Options) -> Cluster:
+    options.setdefault("threads_per_worker", 1)
+    options.setdefault("dashboard_address", "127.0.0.1:0")
+    limit = options.get("memory_limit", "auto")
+    _check_memory(parse_memory_limit(limit, 1, _local_workers(options), logger=logging.getLogger(__name__)))
+    # Python sets this while a new process imports the script that started it.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise ClusterError(f"a worker process imports this script, which would start further workers: {MAIN_GUARD}")
+    try:
+        return distributed.LocalCluster(processes=True, **options)
+    except RuntimeError as error:
+        raise ClusterError(f"no worker process started ({error}); in a script, {MAIN_GUARD}") from None
+
+
+def _local_workers(options: Options) -> int:
+    """Return how many workers `distributed.LocalCluster` will start with these options."""
+    n_workers = options.get("n_workers")
+    threads = options["threads_per_worker"]
+    if n_workers:
+        return int(n_workers)
+    if threads is None:
+        return int(nprocesses_nthreads()[0])
+    return max(1, CPU_COUNT // threads)
+
+
+def _options_of_jobs(found: Any, options: Options) -> Options:
+    """Return the options of a class of dask-jobqueue, with our settings of Dask; check the memory of a worker."""
     if options.get("memory"):
-        _check_memory(parse_bytes(options["memory"]) // options.get("processes", 1))
-    try:
-        import dask_jobqueue
-        from dask_jobqueue.local import LocalCluster
-    except ImportError:
-        raise ClusterError("cluster kind 'jobqueue' needs dask-jobqueue: pip install 'corpusmill[jobqueue]'") from None
-    classes = {
-        name.removesuffix("Cluster").lower(): getattr(dask_jobqueue, name)
-        for name in dir(dask_jobqueue)
-        if name.endswith("Cluster") and name != "JobQueueCluster"
-    } | {"local": LocalCluster}
-    scheduler = options.pop("scheduler", "slurm")
-    if scheduler not in classes:
-        raise ClusterError(f"no job queue {scheduler!r}: choose one of {', '.join(sorted(classes))}")
-    python = options.get("python") or dask.config.get(f"jobqueue.{scheduler}.python", None) or sys.executable
-    options["python"] = "env {}={} {}".format(*_variable_of_settings(), python)
-    return {"address": stack.enter_context(closing_patiently(classes[scheduler](**options)))}
-
-
-def _kubernetes(stack: contextlib.ExitStack, options: Options) -> Options:
-    try:
-        from dask_kubernetes.operator import KubeCluster
-    except ImportError:
-        raise ClusterError(
-            "cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'"
-        ) from None
-    options.setdefault("custom_cluster_spec", pods_of(options))
-    return {"address": stack.enter_context(closing_patiently(KubeCluster(**options)))}
+        _check_memory(parse_bytes(options["memory"]) // (options.get("processes") or 1))
+    system = found.job_cls.default_config_name()
+    python = options.get("python") or dask.config.get(f"jobqueue.{system}.python", None) or sys.executable
+    return options | {"python": "env {}={} {}".format(*_variable_of_settings(), python)}
 
 
 def pods_of(options: Options) -> Options:
@@ -412,7 +420,7 @@ def pods_of(options: Options) -> Options:
 
     known = inspect.signature(make_cluster_spec).parameters
     given = {name: value for name, value in options.items() if name in known}
-    manifest: Options = make_cluster_spec(**{"worker_command": ["dask", "worker"]} | given)
+    manifest: Options = make_cluster_spec(**{"name": "corpusmill", "worker_command": ["dask", "worker"]} | given)
     scheduler = manifest["spec"]["scheduler"]["spec"]["containers"][0]
     if scheduler["args"][0] == "dask-scheduler":
         scheduler["args"][:1] = ["dask", "scheduler"]
@@ -421,13 +429,3 @@ def pods_of(options: Options) -> Options:
         container = manifest["spec"][part]["spec"]["containers"][0]
         container["env"] = [*(container["env"] or []), {"name": name, "value": value}]
     return manifest
-
-
-_START = {
-    "local": _local,
-    "address": _address,
-    "scheduler-file": _scheduler_file,
-    "local-cuda": _local_cuda,
-    "jobqueue": _jobqueue,
-    "kubernetes": _kubernetes,
-}

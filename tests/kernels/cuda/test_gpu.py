@@ -140,7 +140,7 @@ from corpusmill import LDA
 from corpusmill import open_cluster
 
 if __name__ == "__main__":
-    with open_cluster("local-cuda", threads_per_worker=2) as client:
+    with open_cluster("dask_cuda:LocalCUDACluster", threads_per_worker=2) as client:
         LDA(20, max_iter=5, device="cuda").fit(sys.argv[1], client=client, evaluate_every=0).save(sys.argv[2])
     driver.cuInit(0)
     active = driver.cuDevicePrimaryCtxGetState(driver.cuDeviceGet(0)[1])[2]

@@ -152,7 +152,7 @@ def test_a_killed_scheduler_is_an_error_and_the_run_continues_on_another_cluster
             if isinstance(event, moment) and event.epoch == 2:
                 scheduler.kill()
 
-        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
+        with open_cluster("address", scheduler_file=str(file)) as client:
             message = r"scheduler at tcp://\S+ cannot be reached; committed epochs are safe.* resume"
             with pytest.raises(TaskLost, match=message):
                 trained(corpus, tmp_path / "run", OnDask(client), callbacks=[kill])
@@ -165,7 +165,7 @@ def test_a_scheduler_that_died_before_training_is_an_error_with_advice(tmp_path,
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     with (
         shell_cluster(tmp_path) as (scheduler, file),
-        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+        open_cluster("address", scheduler_file=str(file)) as client,
     ):
         scheduler.kill()
         scheduler.wait()
@@ -178,7 +178,7 @@ def test_a_lost_scheduler_is_an_error_although_the_task_of_dask_that_reconnects_
     monkeypatch.setattr(watch, "LOST_SECONDS", 1.0)
     with (
         shell_cluster(tmp_path) as (scheduler, file),
-        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+        open_cluster("address", scheduler_file=str(file)) as client,
     ):
         executor = OnDask(client)
 
@@ -197,7 +197,7 @@ def test_a_run_without_any_worker_ends_with_advice_and_continues(corpus, expecte
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT", "3s")
     with (
         shell_cluster(tmp_path, workers=("--no-nanny",)) as (_, file),
-        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+        open_cluster("address", scheduler_file=str(file)) as client,
     ):
 
         def kill(event):
@@ -214,7 +214,7 @@ def test_a_scheduler_file_that_nobody_writes_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "FILE_SECONDS", 0.2)
     file = tmp_path / "scheduler.json"
     message = rf"{file}: no scheduler has written this file: start one"
-    with pytest.raises(ClusterError, match=message), open_cluster("scheduler-file", scheduler_file=str(file)):
+    with pytest.raises(ClusterError, match=message), open_cluster("address", scheduler_file=str(file)):
         pass
 
 
@@ -231,7 +231,7 @@ def test_a_scheduler_that_does_not_respond_is_named(tmp_path, monkeypatch):
     file.write_text(json.dumps({"address": "tcp://127.0.0.1:9"}))
     for kind, options in (
         ("address", {"address": "tcp://127.0.0.1:9"}),
-        ("scheduler-file", {"scheduler_file": str(file)}),
+        ("address", {"scheduler_file": str(file)}),
     ):
         with pytest.raises(ClusterError, match="no scheduler answers"), open_cluster(kind, **options):
             pass
@@ -267,7 +267,7 @@ def test_a_run_over_tls_has_the_same_bits_and_strangers_are_refused(corpus, expe
     options = [word for option, name in theirs.items() for word in (option, files[name])]
     ours = {"tls_ca_file": files["ca.pem"], "tls_client_cert": files["cert.pem"], "tls_client_key": files["cert.key"]}
     with shell_cluster(tmp_path, "--protocol", "tls", *options) as (_, file):
-        with open_cluster("scheduler-file", scheduler_file=str(file), **ours) as client:
+        with open_cluster("address", scheduler_file=str(file), **ours) as client:
             assert client.scheduler.address.startswith("tls://")
             np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
         address = json.loads(file.read_text())["address"]

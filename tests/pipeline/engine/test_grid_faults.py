@@ -97,7 +97,7 @@ def test_a_run_whose_scheduler_died_while_cells_were_trained_is_resumed(corpus, 
             if isinstance(event, CellsTrained) and event.epoch == 2:
                 scheduler.kill()
 
-        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
+        with open_cluster("address", scheduler_file=str(file)) as client:
             with pytest.raises(TaskLost, match=r"scheduler at tcp://\S+ cannot be reached"):
                 trained(corpus, tmp_path / "run", algorithm_of(8, seconds=0.02), OnDask(client), callbacks=[kill])
     assert RunStore(str(tmp_path / "run")).step == 1

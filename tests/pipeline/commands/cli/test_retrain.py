@@ -43,10 +43,10 @@ def test_workers_with_another_version_are_named(tmp_path, monkeypatch, capsys):
     paths = [str(other.parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     with shell_cluster(tmp_path) as (_, file):
-        write_configuration("lda", cluster={"kind": "scheduler-file", "scheduler_file": str(file)})
+        write_configuration("lda", cluster={"kind": "address", "scheduler_file": str(file)})
         assert call("retrain", "my.yaml") == 0
         retrained = capsys.readouterr()
-        settings = ("--set", "cluster.kind=scheduler-file", "--set", f"cluster.scheduler_file={file}")
+        settings = ("--set", "cluster.kind=address", "--set", f"cluster.scheduler_file={file}")
         assert call("doctor", "--no-self-test", *settings) == 1
         checked = capsys.readouterr()
     message = r"corpusmill is \S+ here and 0\.0\.9 on \S+ and 1 more: "

@@ -121,11 +121,13 @@ def test_resume_uses_the_settings_of_the_last_call(trained, call):
 def test_resume_asks_for_the_variables_of_a_cluster_whose_values_are_not_stored(trained, call):
     store = RunStore("run").store
     meta = store.read_json("run.json")
-    meta["config"]["cluster"] = redact({"kind": "kubernetes", "image": "corpusmill:1", "env": {"MY_PAT": "hunter2"}})
+    meta["config"]["cluster"] = redact(
+        {"kind": "dask_kubernetes.operator:KubeCluster", "options": {"env": {"MY_PAT": "hunter2"}}}
+    )
     store.write_json("run.json", meta)
     code, _, err = call("resume", "run")
     assert code == 2
-    assert "run/run.json: cluster.env.MY_PAT: secrets and values of environment variables are not stored" in err
+    assert "run/run.json: cluster.options.env.MY_PAT: secrets and values of environment variables are not stored" in err
     assert call("resume", "run", "--set", "cluster.kind=synchronous")[0] == 0
 
 

@@ -17,7 +17,7 @@ from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster import open as clusters
 from corpusmill.pipeline.engine.cluster.adaptive import AdaptToShards
-from corpusmill.pipeline.engine.cluster.open import KINDS, ClusterError, await_cluster, open_cluster
+from corpusmill.pipeline.engine.cluster.open import ClusterError, await_cluster, open_cluster
 from corpusmill.pipeline.engine.cluster.watch import workers_of
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -92,7 +92,7 @@ def test_the_users_own_dask_settings_win(monkeypatch):
 def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
     with (
         shell_cluster(tmp_path) as (_, file),
-        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+        open_cluster("address", scheduler_file=str(file)) as client,
     ):
         assert len(OnDask(client).capacities()) == 1
         assert client.submit(sum, [1, 2]).result(timeout=60) == 3
@@ -138,7 +138,7 @@ def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
 
 def test_the_job_script_requests_the_configured_resources():
     pytest.importorskip("dask_jobqueue")
-    configured = load(["clusters/jobqueue"], ["cluster.account=linguistics"], {}).cluster.arguments()
+    configured = load(["clusters/jobqueue"], ["cluster.options.account=linguistics"], {}).cluster.arguments()
     with open_cluster(**configured | {"n_workers": 0}) as client:
         script = client.cluster.job_script()
     lines = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
@@ -151,9 +151,7 @@ def test_the_job_script_requests_the_configured_resources():
 
 def test_jobs_of_a_local_queue_work():
     pytest.importorskip("dask_jobqueue")
-    overrides = [f"cluster.{s}" for s in ("scheduler=local", "n_workers=1", "cores=1", "memory=1GiB")]
-    configured = load([], ["cluster.kind=jobqueue", *overrides], {}).cluster.arguments()
-    with open_cluster(**configured) as client:
+    with open_cluster("dask_jobqueue.local:LocalCluster", n_workers=1, cores=1, memory="1GiB") as client:
         assert client.submit(sum, [1, 2]).result(timeout=60) == 3
         assert [(c.threads, c.memory) for c in OnDask(client).capacities()] == [(1, 1 << 30)]
         # Dask writes no results to disk, and the nanny has set the variables of the process.
@@ -166,7 +164,7 @@ def test_jobs_of_a_local_queue_work():
 def test_jobs_keep_the_users_own_python_and_settings(monkeypatch):
     pytest.importorskip("dask_jobqueue")
     monkeypatch.setenv("DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE", "0.7")
-    with open_cluster("jobqueue", scheduler="slurm", cores=1, memory="1GiB", python="/opt/python") as client:
+    with open_cluster("dask_jobqueue:SLURMCluster", cores=1, memory="1GiB", python="/opt/python") as client:
         script = client.cluster.job_script()
     (value,) = re.findall(r"^env DASK_INTERNAL_INHERIT_CONFIG=(\S+) /opt/python -m ", script, re.MULTILINE)
     memory = dask.config.deserialize(value)["distributed"]["worker"]["memory"]
@@ -175,8 +173,8 @@ def test_jobs_keep_the_users_own_python_and_settings(monkeypatch):
 
 def test_the_manifest_of_pods_requests_the_configured_resources():
     pytest.importorskip("dask_kubernetes.operator")
-    configured = load(["clusters/kubernetes"], ["cluster.env={CORPUSMILL_MODEL__MAX_ITER: '9'}"], {}).cluster
-    manifest = clusters.pods_of(configured.arguments())
+    configured = load(["clusters/kubernetes"], ["cluster.options.env={CORPUSMILL_MODEL__MAX_ITER: '9'}"], {}).cluster
+    manifest = clusters.pods_of(configured.options)
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("DaskCluster", "corpusmill")
     assert manifest["spec"]["worker"]["replicas"] == 8
     for part in ("scheduler", "worker"):
@@ -241,7 +239,7 @@ def test_a_scheduler_that_ends_while_a_command_waits_for_workers_is_named(tmp_pa
     monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.1)
     options = {"distributed.comm.timeouts.connect": "1s"}
     with shell_cluster(tmp_path) as (scheduler, file), dask.config.set(options):
-        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
+        with open_cluster("address", scheduler_file=str(file)) as client:
             client.wait_for_workers(1)
             client.retire_workers()
 
@@ -257,11 +255,21 @@ def test_a_scheduler_that_ends_while_a_command_waits_for_workers_is_named(tmp_pa
     "kind, options, message",
     [
         ("address", {}, "needs the scheduler's address"),
-        ("scheduler-file", {}, "needs scheduler_file"),
-        ("cloud", {}, "choose one of synchronous, local"),
+        ("cloud", {}, "choose synchronous, local, address, or the module and the class"),
+        ("clouds_of_mine:Cluster", {}, "No module named 'clouds_of_mine': correct the name, or install its package"),
+        ("distributed:LocalClusters", {}, "has no attribute 'LocalClusters': correct the name"),
+        ("dask_jobqueue:SLURMCluster", {"memory": "1GiB"}, "refuses its options .*how much cores and memory"),
+        (
+            "dask_jobqueue:SLURMCluster",
+            {"queu": "long", "cores": 1, "memory": "1GiB"},
+            "unexpected .* 'queu'.: correct",
+        ),
+        ("distributed:SpecCluster", {"n": 1}, "unexpected keyword argument 'n'.: correct cluster.options"),
     ],
 )
-def test_a_missing_setting_of_a_cluster_is_an_error(kind, options, message):
+def test_a_wrong_kind_or_option_of_a_cluster_is_an_error(kind, options, message):
+    if kind.startswith("dask_jobqueue"):
+        pytest.importorskip("dask_jobqueue")
     with pytest.raises(ClusterError, match=message), open_cluster(kind, **options):
         pass
 
@@ -273,7 +281,7 @@ def test_a_missing_setting_of_a_cluster_is_an_error(kind, options, message):
         ("local", {"n_workers": 1, "memory_limit": 200 << 20}, "200.00 MiB"),
         ("local", {"threads_per_worker": None, "memory_limit": "50MiB"}, "50.00 MiB"),
         ("local", {"n_workers": 1 << 20}, r"[\d.]+ [kM]iB"),
-        ("jobqueue", {"scheduler": "local", "memory": "600MiB", "processes": 3}, "200.00 MiB"),
+        ("dask_jobqueue:SLURMCluster", {"memory": "600MiB", "processes": 3}, "200.00 MiB"),
     ],
 )
 def test_workers_with_too_little_memory_for_the_libraries_are_refused_before_they_start(kind, options, limit):
@@ -298,9 +306,9 @@ def test_workers_of_a_running_cluster_with_too_little_memory_are_refused():
 @pytest.mark.parametrize(
     "kind, module, extra",
     [
-        ("local-cuda", "dask_cuda", "cuda12"),
-        ("jobqueue", "dask_jobqueue", "jobqueue"),
-        ("kubernetes", "dask_kubernetes", "kubernetes"),
+        ("dask_cuda:LocalCUDACluster", "dask_cuda", "cuda12"),
+        ("dask_jobqueue:SLURMCluster", "dask_jobqueue", "jobqueue"),
+        ("dask_kubernetes.operator:KubeCluster", "dask_kubernetes", "kubernetes"),
     ],
 )
 def test_a_library_that_is_not_installed_is_named_with_its_extra(kind, module, extra, monkeypatch):
@@ -308,15 +316,3 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(kind, module, e
         monkeypatch.setitem(sys.modules, name, None)  # importing it fails, installed or not
     with pytest.raises(ClusterError, match=rf"corpusmill\[{extra}\]"), open_cluster(kind):
         pass
-
-
-def test_every_kind_is_known():
-    assert set(KINDS) == {
-        "synchronous",
-        "local",
-        "address",
-        "scheduler-file",
-        "local-cuda",
-        "jobqueue",
-        "kubernetes",
-    }

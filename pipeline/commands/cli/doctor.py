@@ -39,7 +39,6 @@ def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_s
       corpusmill doctor s3://bucket/runs --config my.yaml
       corpusmill doctor /shared/runs --set cluster.kind=address --set cluster.address=tcp://10.0.0.1:8786
     """
-    from ..actions.doctor.finding import problem
     from ..actions.doctor.run import examine
 
     start = time.monotonic()
@@ -59,7 +58,7 @@ def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_s
             try:
                 client = stack.enter_context(session).client
             except Exception as error:  # the other checks need no cluster
-                note(problem("cluster", explain(error).message))
+                note({"check": "cluster", "status": "problem", "text": explain(error).message})
         for finding in examine(store, client, not no_self_test):
             note(finding)
     problems = sum(finding["status"] == "problem" for finding in findings)

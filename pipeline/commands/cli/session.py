@@ -53,7 +53,7 @@ def open_session(config: "Config", as_json: bool, compare_versions: bool = True)
     """
     from ...engine.cluster.open import await_cluster, open_cluster, starts_here
     from ...views.progress import display
-    from ..actions.doctor.software import differences_on_cluster
+    from ..actions.doctor.workers import differences_on_cluster
 
     debug = click.get_current_context().find_root().params["debug"]
     with ExitStack() as stack:

@@ -1,33 +1,32 @@
 """What one check found."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from .....configs.redact import redact_urls
 from ...results import Finding
 
-#: A check yields its findings.
-Check = Callable[[], Iterator[Finding]]
+
+class Advice(Exception):
+    """Something slows work down or limits it. The message says what to do."""
 
 
-def fine(name: str, text: str) -> Finding:
-    """Return the finding that all is well."""
-    return {"check": name, "status": "fine", "text": text}
+class Problem(Exception):
+    """Something makes work impossible or results wrong. The message says what to do."""
 
 
-def advice(name: str, text: str) -> Finding:
-    """Return a finding that slows work down or limits it; ``text`` says what to do."""
-    return {"check": name, "status": "advice", "text": text}
-
-
-def problem(name: str, text: str) -> Finding:
-    """Return a finding that makes work impossible or results wrong; ``text`` says what to do."""
-    return {"check": name, "status": "problem", "text": text}
-
-
-def run_check(name: str, check: Check) -> Iterator[Finding]:
-    """Run a check. An error that it does not expect is a problem, and the checks after it still run."""
+def find(name: str, check: Callable[[], str]) -> Finding:
+    """Run a check, which returns a text if all is well. An error that it does not expect is a problem, too."""
     try:
-        yield from check()
+        return {"check": name, "status": "fine", "text": check()}
+    except Advice as found:
+        return {"check": name, "status": "advice", "text": str(found)}
+    except Problem as found:
+        return {"check": name, "status": "problem", "text": str(found)}
     except Exception as error:
-        message = redact_urls(" ".join(str(error).split()))
-        yield problem(name, f"this check failed with {type(error).__name__}: {message}")
+        text = f"this check failed with {type(error).__name__}: {redact_urls(one_line(error))}"
+        return {"check": name, "status": "problem", "text": text}
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error without line breaks."""
+    return " ".join(str(error).split())

@@ -1,13 +1,12 @@
 """Run all checks of ``corpusmill doctor``."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ...results import Finding
-from . import compilation, machine, self_test, software, storage
-from .finding import Check, run_check
-from .storage import Scratch
+from . import machine, models, storage, workers
+from .finding import find
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -18,35 +17,30 @@ def examine(url: str, client: "Client | None" = None, with_models: bool = True) 
 
     ``url`` is a folder or URL where runs would be written. ``with_models`` includes the training of tiny models.
     """
-    checks: dict[str, Check] = {
-        "versions": software.check_versions,
-        "cores": machine.check_cores,
-        "vectors": machine.check_vectors,
+    checks: dict[str, Callable[[], str]] = {
+        "versions": machine.check_versions,
         "memory": machine.check_memory,
         "GPU": machine.check_gpu,
-        "kernel cache": software.check_kernel_cache,
     }
     if client is not None:
-        checks["workers"] = partial(software.check_cluster, client)
+        checks["workers"] = partial(workers.check_workers, client)
     for name, check in checks.items():
-        yield from run_check(name, check)
-    yield from run_check("store", partial(_examine_store, url, client))
+        yield find(name, check)
+    yield from _examine_store(url, client)
     if with_models:
-        yield from run_check("compilation", compilation.compile_kernels)
-        yield from run_check("self-test", self_test.check_models)
+        yield find("compilation", models.compile_kernels)
+        yield find("self-test", models.check_models)
         if client is not None:
-            yield from run_check("workers' test", partial(self_test.check_models_on, client))
+            yield find("workers' test", partial(models.check_models_on, client))
 
 
 def _examine_store(url: str, client: "Client | None") -> Iterator[Finding]:
-    with Scratch(url) as scratch:
-        rights = list(run_check("store", partial(storage.check_rights, scratch)))
-        yield from rights
-        if any(finding["status"] == "problem" for finding in rights):
+    with storage.Scratch(url) as scratch:
+        rights = find("store", partial(storage.check_rights, scratch))
+        yield rights
+        if rights["status"] == "problem":
             # All further checks of the store would fail for the same reason.
             return
-        yield from run_check("second writer", partial(storage.check_conditional_writes, scratch))
-        yield from run_check("speed", partial(storage.check_speed, scratch))
-        yield from run_check("space", partial(storage.check_space, scratch))
+        yield find("second writer", partial(storage.check_conditional_writes, scratch))
         if client is not None:
-            yield from run_check("shared store", partial(software.check_store_of_workers, client, scratch.store))
+            yield find("shared store", partial(workers.check_store, client, scratch.store))

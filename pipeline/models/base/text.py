@@ -18,8 +18,8 @@ from ...engine.algorithm import DataT
 from ...engine.data import TrainingData
 from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
-from ..vectors.lookup import check_word_list
 from ..vectors.similarity import unit_vector
+from ..vectors.vectors import check_word_list
 from . import apply
 from .apply import TransformCounts
 from .columns import columns_of

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, Protocol, TypedDict
 
 import fsspec
 import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.object_stores import explained_errors
-from .search import COSMUL_EPSILON, VectorSearch
-from .similarity import row_lengths
+from .similarity import COSMUL_EPSILON, row_lengths
 
 #: Only this number of the most frequent words is used, unless the caller sets another limit.
 RESTRICT_VOCAB = 300_000
@@ -19,6 +18,16 @@ QUESTIONS_PER_BATCH = 256
 
 #: An analogy (a, b, c, d): a is to b as c is to d.
 Question = tuple[str, str, str, str]
+
+
+class Vectors(Protocol):
+    """What evaluation asks of word vectors."""
+
+    index_to_key: list[str]
+    vectors: np.ndarray
+
+    def similarity(self, w1: int, w2: int) -> float:
+        """Return the cosine similarity of two rows."""
 
 
 class Correlation(NamedTuple):
@@ -60,7 +69,7 @@ class JudgedPairs:
 
 
 def judge_pairs(
-    wv: VectorSearch,
+    wv: Vectors,
     path: str,
     delimiter: str = "\t",
     encoding: str = "utf-8",
@@ -136,7 +145,7 @@ class AnsweredSection:
 
 
 def answer_analogies(
-    wv: VectorSearch, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
+    wv: Vectors, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
 ) -> list[AnsweredSection]:
     """Answer a file of lines "a b c d" (a is to b as c is to d) in sections that begin with ": name".
 
@@ -194,7 +203,7 @@ def _folded(word: str, case_insensitive: bool) -> str:
     return word.upper() if case_insensitive else word
 
 
-def _known_words(wv: VectorSearch, restrict_vocab: int | None, case_insensitive: bool) -> dict[str, int]:
+def _known_words(wv: Vectors, restrict_vocab: int | None, case_insensitive: bool) -> dict[str, int]:
     """Return the row of each word, in upper case if case is ignored; of several variants the first row."""
     words = wv.index_to_key[:restrict_vocab]
     row_of: dict[str, int] = {}
@@ -203,9 +212,7 @@ def _known_words(wv: VectorSearch, restrict_vocab: int | None, case_insensitive:
     return row_of
 
 
-def _case_variants(
-    wv: VectorSearch, n_words: int, row_of: dict[str, int], case_insensitive: bool
-) -> dict[int, list[int]]:
+def _case_variants(wv: Vectors, n_words: int, row_of: dict[str, int], case_insensitive: bool) -> dict[int, list[int]]:
     """Return the rows of all words that differ only by case, by the row of the first. Empty if there are none."""
     if not case_insensitive or len(row_of) == n_words:
         return {}

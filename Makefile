@@ -86,7 +86,7 @@ stateful: $(VENV)/.installed-test
 	CORPUSMILL_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/stateful --timeout 7200
 
 same-bits: $(VENV)/.installed-test
-	PYTHONPATH=tests $(BIN)/python -m recorded --base $(BASE) $(CASES)
+	PYTHONPATH=tests $(BIN)/python -m recorded --base $(BASE) $(if $(CASES),--cases $(CASES))
 
 fuzz: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS))

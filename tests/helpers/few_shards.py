@@ -1,25 +1,42 @@
-"""Put up to five chunks into each shard, so that 13 chunks are three shards. Workers of Dask preload this module.
+"""Small data that is merged like large data: few shards of several chunks, and several rounds per epoch.
 
-Import it before any other module of the product.
+It works with the sources of any commit since ca8215b0, because `recorded` also trains with an earlier one.
 """
 
-from corpusmill.pipeline.engine import data
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+from unittest import mock
 
-MOST = 3
+from corpusmill.pipeline.engine import algorithm
+from corpusmill.pipeline.models.skip_gram import grid_size
 
-_count, _chunks = getattr(data, "count_shards", None), getattr(data, "shard_chunks", None)
-
-
-def install() -> None:
-    """Limit the number of shards of every algorithm."""
-    if _count is None:  # a version before the algorithms said what they need
-        from corpusmill.pipeline.engine.algorithm import Algorithm
-
-        most_shards = Algorithm.most_shards
-        Algorithm.most_shards = property(lambda self: min(MOST, most_shards.fget(self)))
-        return
-    data.count_shards = lambda n_chunks, most: _count(n_chunks, min(MOST, most))
-    data.shard_chunks = lambda n_chunks, most, shard: _chunks(n_chunks, min(MOST, most), shard)
+#: Maximum number of shards: 13 chunks are shards of 5, 5 and 3 chunks.
+SHARDS = 3
+#: Maximum number of pairs of a round of Word2Vec: the cases of `recorded.cases` have one to three rounds per epoch.
+STEP_PAIRS = 14_000
 
 
-install()
+@contextmanager
+def few_shards() -> Iterator[None]:
+    """Context manager: train with at most three shards. Only the process that calls ``fit`` needs it."""
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(grid_size, "STEP_PAIRS", STEP_PAIRS))
+        if hasattr(algorithm, "Needs"):
+            stack.enter_context(mock.patch.object(algorithm.Needs, "__init__", _limited(algorithm.Needs.__init__)))
+        else:  # an earlier commit, whose algorithms have a property in place of `Needs`
+            most = algorithm.Algorithm.most_shards.fget
+            limited = property(lambda self: min(SHARDS, most(self)))
+            stack.enter_context(mock.patch.object(algorithm.Algorithm, "most_shards", limited))
+        yield
+
+
+def _limited(init: Any) -> Any:
+    @wraps(init)
+    def limited(self: Any, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **options)
+        # `Needs` is frozen.
+        object.__setattr__(self, "shards", min(SHARDS, self.shards))
+
+    return limited

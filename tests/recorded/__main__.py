@@ -1,8 +1,8 @@
 """Compare the models of two versions of the sources byte by byte: ``make same-bits BASE=COMMIT``.
 
 All cases of `recorded.cases` are trained on this machine by the commit and by the working tree: in one process, and on
-three workers. The working tree also resumes runs that the commit stopped after an epoch. All must have the same bytes.
-The program prints a line per case, and ends with 1 if anything differs.
+three workers. The working tree also resumes runs that the commit stopped after an epoch. All must have the same bytes,
+and the same fingerprint. The program prints a line per case, and ends with 1 if anything differs.
 """
 
 import json
@@ -10,102 +10,153 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import numpy as np
 
+from .cases import CASES
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("configs", "io", "kernels", "pipeline")
+#: Columns of the table, and the outputs that must be equal to the base in one process.
+COLUMNS = {"1 worker": ("now",), "3 workers": ("base-3", "now-3"), "resumed": ("resumed",)}
 
 
-def checkout(commit: str) -> Path:
-    """Return a folder with the sources of a commit. It stays for the next call, with its compiled kernels."""
-    name = subprocess.run(["git", "rev-parse", commit], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    folder = ROOT / ".venv" / "commits" / name.strip()
+class Version(NamedTuple):
+    """The sources of a version, and the folder in which ``import corpusmill`` finds them."""
+
+    sources: Path
+    packages: Path
+
+
+def working_tree() -> Version:
+    """Return the version of the working tree. Its packages are those of mypy."""
+    packages = ROOT / ".venv" / "typing"
+    _link_packages(ROOT, packages)
+    return Version(ROOT, packages)
+
+
+def checkout(commit: str) -> Version:
+    """Return the version of a commit. Its folder stays for the next call, with its compiled kernels."""
+    name = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
+    folder = ROOT / ".venv" / "commits" / name
     if not folder.exists():
-        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
-        folder.mkdir(parents=True)
-        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    return folder
+        folder.parent.mkdir(exist_ok=True)
+        # An interrupted call must not leave a part of the sources under this name.
+        unpacked = Path(tempfile.mkdtemp(dir=folder.parent))
+        subprocess.run(["tar", "-x", "-C", str(unpacked)], input=_git("archive", name), check=True)
+        unpacked.rename(folder)
+    _link_packages(folder, folder / "packages")
+    return Version(folder, folder / "packages")
 
 
-def package(tree: Path, folder: Path) -> Path:
-    """Make a folder in which ``import corpusmill`` finds the sources of a tree."""
-    inside = folder / "corpusmill"
-    inside.mkdir(parents=True)
-    for name in FOLDERS:
-        (inside / name).symlink_to(tree / name)
-    (inside / "__init__.py").symlink_to(tree / "pipeline" / "package" / "__init__.py")
-    return folder
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
 
 
-def run(tree: Path, packages: Path, work: Path, *options: str) -> None:
-    """Train the cases by the sources of a tree, in a process of its own."""
-    paths = [str(packages), str(ROOT / "tests"), str(tree)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-m", "recorded.train", str(work), *options]
-    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
+def _link_packages(sources: Path, packages: Path) -> None:
+    inside = packages / "corpusmill"
+    inside.mkdir(parents=True, exist_ok=True)
+    links = {name: sources / name for name in FOLDERS}
+    links["__init__.py"] = sources / "pipeline" / "package" / "__init__.py"
+    for name, target in links.items():
+        if not (inside / name).exists():
+            (inside / name).symlink_to(target)
+
+
+def run(version: Version, work: Path, names: Iterable[str], output: str, *options: str) -> None:
+    """Train the cases by a version, in a process of its own."""
+    call = ["-m", "recorded.train", "--sources", str(version.sources), "--output", output, *options, str(work), *names]
+    _python(version, work, *call)
+
+
+def _python(version: Version, work: Path, *arguments: str) -> None:
+    paths = [version.packages, ROOT / "tests", version.sources]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, *arguments], cwd=work, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stderr[-4000:]}")
+        raise SystemExit(f"{' '.join(arguments)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
 
 
 @click.command()
-@click.argument("names", nargs=-1)
 @click.option("--base", required=True, help="The commit whose models are right.")
+@click.option(
+    "--cases", default="", help="Names of cases, or their beginnings, with commas between them; default: all."
+)
 @click.option("--skip-cluster", is_flag=True, help="Train in one process only.")
-def main(names: tuple[str, ...], base: str, skip_cluster: bool) -> None:
-    """Train the cases of these names, or all, with both versions, and print the comparison."""
-    with tempfile.TemporaryDirectory(prefix="corpusmill-bits-") as folder:
+def main(base: str, cases: str, skip_cluster: bool) -> None:
+    """Train the cases with both versions, and print the comparison."""
+    names = [name for name in CASES if name.startswith(tuple(cases.split(",")))]
+    if not names:
+        raise click.BadParameter(f"no case begins with {cases}; there are {', '.join(CASES)}", param_hint="--cases")
+    before, now = checkout(base), working_tree()
+    with tempfile.TemporaryDirectory(prefix="corpusmill-bits-") as folder, ThreadPoolExecutor(2) as pool:
         work = Path(folder)
-        old = checkout(base)
-        before, now = package(old, work / "before"), package(ROOT, work / "now")
-        steps = [
-            (old, before, "base", []),
-            (old, before, "stopped", ["--stops"]),
-            (ROOT, now, "now", []),
-            (ROOT, now, "resumed", ["--runs", "stopped"]),
-        ]
+        write = "from pathlib import Path; from recorded.cases import write_data; write_data(Path('data'))"
+        _python(before, work, "-c", write)
+
+        def train_before() -> None:
+            run(before, work, names, "stopped", "--stops")
+            run(before, work, names, "base")
+
+        def train_now() -> None:
+            run(now, work, names, "now")
+
+        # Each version compiles the kernels that are missing in its first process.
+        for done in [pool.submit(train_before), pool.submit(train_now)]:
+            done.result()
+        run(now, work, names, "resumed", "--runs", "stopped")
         if not skip_cluster:
-            steps.append((old, before, "base-3", ["--workers", "3"]))
-            steps.append((ROOT, now, "now-3", ["--workers", "3"]))
-        for tree, packages, output, options in steps:
-            run(tree, packages, work, "--output", output, *options, *names)
-        compared = [output for _, _, output, _ in steps if output not in ("base", "stopped")]
-        sys.exit(compare(work, compared))
+            run(before, work, names, "base-3", "--workers", "3")
+            run(now, work, names, "now-3", "--workers", "3")
+        sys.exit(1 if compare(work, names, skip_cluster) else 0)
 
 
-def compare(work: Path, names: list[str]) -> int:
-    """Print a line per case, and return the number of cases that differ."""
-    expected = dict(np.load(work / "base.npz"))
-    found = {name: dict(np.load(work / f"{name}.npz")) for name in names}
-    errors = {name: json.loads((work / f"{name}.json").read_text()) for name in ["base", *names]}
-    cases = sorted({key.split("/")[0] for key in expected} | {case for each in errors.values() for case in each})
-    click.echo(" ".join(["case".ljust(28), *(name.ljust(10) for name in names)]))
-    bad = 0
-    for case in cases:
+def compare(work: Path, names: list[str], skip_cluster: bool) -> int:
+    """Print a line per case, then the reasons, and return the number of differences."""
+    columns = {title: outputs for title, outputs in COLUMNS.items() if not (skip_cluster and title == "3 workers")}
+    found = {path.stem: dict(np.load(path)) for path in work.glob("*.npz")}
+    errors = {path.stem: json.loads(path.read_text()) for path in work.glob("*.json")}
+    click.echo("".join([f"{'case':28}", *(f"{title:12}" for title in columns), "fingerprint"]))
+    reasons = []
+    for case in names:
+        expected = _of_case(case, found["base"])
         marks = []
-        for name in names:
-            marks.append(_difference(case, expected, found[name], errors["base"].get(case) or errors[name].get(case)))
-        click.echo(" ".join([case.ljust(28), *(mark.ljust(10) for mark in marks)]))
-        bad += any(mark != "equal" for mark in marks)
-    click.echo(f"{len(cases)} cases, {bad} of them differ from the base")
-    return bad
+        for title, outputs in columns.items():
+            reason = _difference(case, expected, outputs, found, errors)
+            marks.append(f"{'differs' if reason else 'equal':12}")
+            if reason:
+                reasons.append(f"{case}, {title}: {reason}")
+        click.echo("".join([f"{case:28}", *marks, str(expected.get("fingerprint", "none"))]))
+    click.echo("\n".join([*reasons, f"{len(names)} cases, {len(reasons)} differences from the base"]))
+    return len(reasons)
 
 
-def _difference(case: str, expected: dict, found: dict, error: str | None) -> str:
-    """Say "equal", or what differs first."""
-    if error:
-        return error
-    for key in expected:
-        if not key.startswith(f"{case}/"):
-            continue
-        if key not in found or not _same_bytes(expected[key], found[key]):
-            return f"other {key.split('/')[1]}"
-    return "equal"
+def _difference(case: str, expected: dict[str, np.ndarray], outputs: tuple[str, ...], found: dict, errors: dict) -> str:
+    """Say what differs first in these outputs; return "" if nothing does."""
+    for output in ("base", "stopped", *outputs):
+        if case in errors[output]:
+            return f"{output}: {errors[output][case]}"
+    for output in outputs:
+        arrays = _of_case(case, found[output])
+        if arrays.keys() != expected.keys():
+            return f"{output}: other names of arrays"
+        for name, array in expected.items():
+            if not same_bytes(array, arrays[name]):
+                return f"{output}: other {name}"
+    return ""
 
 
-def _same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
+def _of_case(case: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {key.split("/")[1]: array for key, array in arrays.items() if key.split("/")[0] == case}
+
+
+def same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether two arrays have the same type, shape and bytes."""
     return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
 
 

@@ -10,14 +10,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import numpy as np
 
+from .arrays import same_bytes
 from .cases import CASES
 
 ROOT = Path(__file__).parents[2]
@@ -26,60 +25,43 @@ FOLDERS = ("configs", "io", "kernels", "pipeline")
 COLUMNS = {"1 worker": ("now",), "3 workers": ("base-3", "now-3"), "resumed": ("resumed",)}
 
 
-class Version(NamedTuple):
-    """The sources of a version, and the folder in which ``import corpusmill`` finds them."""
+def checkout(commit: str) -> Path:
+    """Return a folder with the sources of a commit. It stays for the next call, with its compiled kernels.
 
-    sources: Path
-    packages: Path
-
-
-def working_tree() -> Version:
-    """Return the version of the working tree. Its packages are those of mypy."""
-    packages = ROOT / ".venv" / "typing"
-    _link_packages(ROOT, packages)
-    return Version(ROOT, packages)
-
-
-def checkout(commit: str) -> Version:
-    """Return the version of a commit. Its folder stays for the next call, with its compiled kernels."""
+    Its folder ``packages`` is one in which ``import corpusmill`` finds these sources.
+    """
     name = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
-    folder = ROOT / ".venv" / "commits" / name
+    folder = ROOT / ".venv" / "bases" / name
     if not folder.exists():
         folder.parent.mkdir(exist_ok=True)
         # An interrupted call must not leave a part of the sources under this name.
         unpacked = Path(tempfile.mkdtemp(dir=folder.parent))
         subprocess.run(["tar", "-x", "-C", str(unpacked)], input=_git("archive", name), check=True)
+        package = unpacked / "packages" / "corpusmill"
+        package.mkdir(parents=True)
+        for part in FOLDERS:
+            (package / part).symlink_to(Path("..", "..", part))
+        (package / "__init__.py").symlink_to(Path("..", "..", "pipeline", "package", "__init__.py"))
         unpacked.rename(folder)
-    _link_packages(folder, folder / "packages")
-    return Version(folder, folder / "packages")
+    return folder
 
 
 def _git(*arguments: str) -> bytes:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
 
 
-def _link_packages(sources: Path, packages: Path) -> None:
-    inside = packages / "corpusmill"
-    inside.mkdir(parents=True, exist_ok=True)
-    links = {name: sources / name for name in FOLDERS}
-    links["__init__.py"] = sources / "pipeline" / "package" / "__init__.py"
-    for name, target in links.items():
-        if not (inside / name).exists():
-            (inside / name).symlink_to(target)
-
-
-def run(version: Version, work: Path, names: Iterable[str], output: str, *options: str) -> None:
+def run(sources: Path, work: Path, names: list[str], output: str, *options: str) -> None:
     """Train the cases by a version, in a process of its own."""
-    call = ["-m", "recorded.train", "--sources", str(version.sources), "--output", output, *options, str(work), *names]
-    _python(version, work, *call)
+    _python(sources, work, "-m", "recorded.train", "--sources", sources, "--output", output, *options, work, *names)
 
 
-def _python(version: Version, work: Path, *arguments: str) -> None:
-    paths = [version.packages, ROOT / "tests", version.sources]
+def _python(sources: Path, work: Path, *arguments: str | Path) -> None:
+    # The working tree is installed in this environment, and has no folder "packages".
+    paths = [sources / "packages", ROOT / "tests", sources]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, *arguments], cwd=work, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+        raise SystemExit(f"{' '.join(map(str, arguments))}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
 
 
 @click.command()
@@ -93,7 +75,7 @@ def main(base: str, cases: str, skip_cluster: bool) -> None:
     names = [name for name in CASES if name.startswith(tuple(cases.split(",")))]
     if not names:
         raise click.BadParameter(f"no case begins with {cases}; there are {', '.join(CASES)}", param_hint="--cases")
-    before, now = checkout(base), working_tree()
+    before, now = checkout(base), ROOT
     with tempfile.TemporaryDirectory(prefix="corpusmill-bits-") as folder, ThreadPoolExecutor(2) as pool:
         work = Path(folder)
         write = "from pathlib import Path; from recorded.cases import write_data; write_data(Path('data'))"
@@ -153,11 +135,6 @@ def _difference(case: str, expected: dict[str, np.ndarray], outputs: tuple[str, 
 
 def _of_case(case: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {key.split("/")[1]: array for key, array in arrays.items() if key.split("/")[0] == case}
-
-
-def same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
-    """Return whether two arrays have the same type, shape and bytes."""
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
 
 
 if __name__ == "__main__":

@@ -12,12 +12,16 @@ FINGERPRINTS = {
     "lda": (LDA(3), "b70b1dac6f4fe1eb530ea7c29ceb5f79"),
     "lda-gibbs": (LDA(3, sampler="gibbs", seeds=[["w001"]]), "88e24709bfd0695cdb978ba197343b49"),
     "lda-auto": (LDA(3, sampler="auto", n_blocks=2), "998d43c80c9da62ea6c6142fa185fdf1"),
+    "lda-minibatch": (LDA(3, sampler="minibatch", learn_priors="asymmetric"), "33bbcf3e42829fbeaf321690a9ab4bd9"),
     "nmf": (NMF(3), "cc1e476d25823776f0bb185d09a01604"),
+    "nmf-mu": (NMF(3, solver="mu", init="nndsvda"), "cad85c9bdb375f2b5100282326e65944"),
     "nmf-divergence": (NMF(3, solver="mu", beta_loss="kullback-leibler"), "d92b012a761a868ea00041605966ba72"),
     "nmf-restarts": (NMF(3, restarts=2), "2c2110be2fe2fa2f403f7f76b07440e0"),
     "random-indexing": (RandomIndexing(64, n_blocks=3), "e74128a9b11a3ef0291eea9693e9b5c5"),
+    "random-indexing-retrain": (RandomIndexing(64, order="direction", retrain=1), "9b1b0791ae5a58fbb8442a7d8a4bdfb9"),
     "word2vec": (Word2Vec(8, min_count=1), "da32bad3132d4d1dbeb878b3b346f937"),
     "word2vec-par": (Word2Vec(8, min_count=1, method="par"), "41207b0ca23e6e3de92c15af211219d3"),
+    "word2vec-full": (Word2Vec(8, min_count=1, method="full"), "5e13c579cf647f6612c61459e016d626"),
 }
 
 

@@ -2,28 +2,21 @@
 
 Integers must be equal. Floating-point arrays must be equal on a machine like the one that recorded them. On other
 machines they may differ in rounding, because vector width and library versions change the order of sums. After a
-deliberate change of results, record them again with ``python tests/pipeline/models/test_recorded_models.py``.
+deliberate change of results, record them again with
+``PYTHONPATH=tests python tests/pipeline/models/test_recorded_models.py``.
 """
 
-import importlib.metadata
 from pathlib import Path
 
-import llvmlite.binding
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
+from recorded.arrays import assert_as_recorded, record
 
 from benchmarks.papers.algorithms.lda import PaperLDA
 
 RECORDED = Path(__file__).with_name("recorded_models.npz")
-
-
-def machine():
-    """Return what rounding depends on: the processor type and the versions of the numerical libraries."""
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("llvmlite", "numba", "numpy", "scipy")]
-    return ", ".join([llvmlite.binding.get_host_cpu_name(), *versions])
 
 
 def documents(seed, n_documents=60):
@@ -133,21 +126,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_seed_gives_the_recorded_arrays(case):
-    with np.load(RECORDED) as recorded:
-        same_machine = str(recorded["machine"]) == machine() and not numba.config.DISABLE_JIT
-        for name, array in CASES[case]().items():
-            expected = recorded[f"{case}/{name}"]
-            if array.dtype.kind == "f" and not same_machine:
-                np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-5)
-            else:
-                np.testing.assert_array_equal(array, expected)
-
-
-def record():
-    """Train every case and write its arrays and the description of this machine."""
-    arrays = {f"{case}/{name}": array for case, train in CASES.items() for name, array in train().items()}
-    np.savez_compressed(RECORDED, machine=np.array(machine()), **arrays)
+    assert_as_recorded(RECORDED, case, CASES[case]())
 
 
 if __name__ == "__main__":
-    record()
+    record(RECORDED, {case: train() for case, train in CASES.items()})

@@ -288,8 +288,11 @@ class RandomIndexingConfig(Section):
         return self
 
 
-class OwnModelConfig(Section):
-    """An algorithm of your own module. Its kind is the module and the class, such as my_module:MyModel."""
+class OwnModelConfig(Section, extra="allow"):
+    """An algorithm of your own module. Its kind is the module and the class, such as my_module:MyModel.
+
+    The class may also be an estimator. The section then has its parameters, and corpusmill cannot check them here.
+    """
 
     kind: str = Field("my_module:MyModel", pattern=CLASS_PATTERN, description="Module and class")
     parameters: dict[str, Any] = Field({}, description="Fields of the algorithm, except bounds")

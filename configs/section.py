@@ -11,7 +11,7 @@ class Section(BaseModel):
 
 
 #: A kind that is the module and the class of somebody else, such as my_module:MyModel.
-CLASS_PATTERN = r"^[\w.]+:\w+$"
+CLASS_PATTERN = r"^\w+(\.\w+)*:\w+$"
 
 
 def kind_tag(kind: object) -> str:

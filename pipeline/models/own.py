@@ -1,13 +1,15 @@
 """Models of a user's own module: an algorithm, such as "my_module:MyModel", in place of a kind of model.
 
 The module must be importable where training starts: its file may lie in the current folder. It is sent to the workers
-of a cluster, unless it is installed.
+of a cluster, unless it is installed. A configuration, or a program in Python, names the module. A stored file, such as
+model.json, names it too, but is no reason to import it, see `check_trusted`.
 """
 
 import inspect
+import os
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +27,9 @@ from .base.inputs import DataLike
 from .base.parameters import RandomState
 from .base.saved import SavedModel
 from .base.text import CorpusEstimator, TextEstimator
+
+#: The environment variable with the modules, separated by commas, that stored runs and models may name.
+MODULES_VARIABLE = "CORPUSMILL_MODULES"
 
 
 class OwnModel(CorpusEstimator):
@@ -47,8 +52,9 @@ class OwnModel(CorpusEstimator):
     def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
         executor = executor_for(options.client)
         file = inspect.getsourcefile(self._algorithm_class)
-        if isinstance(executor, OnDask) and file is not None and "site-packages" not in file:
-            # Scheduler and workers import the module too, and may be on other machines.
+        is_in_package = "." in self._algorithm_class.__module__
+        if isinstance(executor, OnDask) and file is not None and not is_in_package and "site-packages" not in file:
+            # Scheduler and workers import the module too, and may be on other machines. A package must be installed.
             executor.client.upload_file(file)
         return super()._train(X, options, previous)
 
@@ -57,15 +63,31 @@ class OwnModel(CorpusEstimator):
 
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> AnyAlgorithm:
         given = dict(self.parameters or {})
-        known = {field.name for field in fields(self._algorithm_class)} - {"bounds"}
-        if unknown := sorted(given.keys() - known):
+        known = {field.name: field for field in fields(self._algorithm_class) if field.name != "bounds"}
+        if unknown := sorted(given.keys() - known.keys()):
             raise ValueError(f"{self._kind} has no parameter {unknown[0]!r}: it has {', '.join(sorted(known))}")
+        for name, field in known.items():
+            if name not in given and field.default is MISSING and field.default_factory is MISSING:
+                raise ValueError(f"{self._kind} needs a value for {name}: give it in parameters")
         # As they come from a configuration or from run.json: lists stand for tuples.
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         return self._algorithm_class(bounds=equal_blocks(data.n_words, self.n_blocks), **values)
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         raise DataError(f"{self._kind} is an algorithm, which trains only: write an estimator to apply it to documents")
+
+
+def check_trusted(kind: str, url: str) -> None:
+    """Raise DataError unless this program has imported the module of a kind, or the user names it in a variable.
+
+    The kind is from a file at ``url``, which may come from a stranger.
+    """
+    module = kind.partition(":")[0]
+    if module not in sys.modules and module not in os.environ.get(MODULES_VARIABLE, "").split(","):
+        raise DataError(
+            f"{url}: made by {kind}, and a stored file is no reason to run code: if you trust this module, set "
+            f"the environment variable {MODULES_VARIABLE}={module}, or import it first in Python"
+        )
 
 
 @cache
@@ -80,8 +102,8 @@ def own_estimator(kind: str) -> type[TextEstimator]:
         # A command of an installed package does not look into the current folder by itself.
         sys.path.append(here)
     try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        found = getattr(import_module(module), name, None)
+    except ImportError as error:
         raise DataError(
             f"{kind}: {error}; start where {module.partition('.')[0]}.py is, or install its package"
         ) from error
@@ -89,4 +111,4 @@ def own_estimator(kind: str) -> type[TextEstimator]:
         return found
     if isinstance(found, type) and issubclass(found, Algorithm):
         return type(name, (OwnModel,), {"_kind": kind, "_algorithm_class": found, "__module__": __name__})
-    raise DataError(f"{kind}: is neither an estimator nor an algorithm; see docs/how-to/adding-a-model.md")
+    raise DataError(f"{kind}: {name} is neither an estimator nor an algorithm; see docs/how-to/adding-a-model.md")

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ...io.errors import DataError
-from ...io.stores.store import JsonObject
 from ..engine.run import RunStore, config_section
 from .base.saved import read_model_meta
 from .base.text import TextEstimator
@@ -40,20 +39,23 @@ def estimator_class(kind: str) -> type[TextEstimator]:
 
 def new_estimator(config: "Config") -> TextEstimator:
     """Return the estimator that the section ``model`` describes, not fitted; raise ValueError for bad parameters."""
-    return estimator_class(config.model.kind)(**config.model.model_dump(exclude={"kind"}))
+    kind = config.model.kind
+    estimator = estimator_class(kind)
+    if kind in _PLACES:
+        return estimator(**config.model.model_dump(exclude={"kind"}))
+    # Of a user's own module, only the class itself knows all parameters and their defaults.
+    return estimator().set_params(**config.model.model_dump(exclude={"kind"}, exclude_unset=True))
 
 
 def load_model(url: str) -> TextEstimator:
-    """Read a saved model of any kind."""
+    """Read a saved model of any kind. A model of a user's own module: see `stored_class`."""
     kind = read_model_meta(url)["model"]
-    if not _is_known(kind):
-        raise DataError(f"{url}: a model of kind {kind!r}, which this version of corpusmill does not have")
-    return estimator_class(kind).load(url)
+    return stored_class(kind, url, f"a model of kind {kind!r}").load(url)
 
 
 def model_of_run(url: str, with_previous: bool = True) -> TextEstimator:
     """Read the model that a run of any kind committed last. The arguments are those of `Estimator.from_run`."""
-    return _class_of_run(RunStore(url).meta, url).from_run(url, with_previous)
+    return class_of_run(RunStore(url)).from_run(url, with_previous)
 
 
 def estimator_of_run(run: RunStore) -> TextEstimator:
@@ -61,15 +63,25 @@ def estimator_of_run(run: RunStore) -> TextEstimator:
     meta = run.meta
     parameters = config_section(meta, "model")
     parameters.pop("kind", None)
-    return _class_of_run(meta, run.url)._with_stored(parameters, meta, run.url)
+    return class_of_run(run)._with_stored(parameters, meta, run.url)
 
 
-def _class_of_run(meta: JsonObject, url: str) -> type[TextEstimator]:
-    kind = config_section(meta, "model").get("kind")
-    if kind is None or not _is_known(kind):
-        raise DataError(f"{url}: a run of {meta['algorithm']}, which this version of corpusmill does not have")
+def class_of_run(run: RunStore) -> type[TextEstimator]:
+    """Return the estimator of a run, as `stored_class` does."""
+    meta = run.meta
+    return stored_class(config_section(meta, "model").get("kind"), run.url, f"a run of {meta['algorithm']}")
+
+
+def stored_class(kind: str | None, url: str, title: str) -> type[TextEstimator]:
+    """Return the estimator of a kind that a stored file names.
+
+    Raises DataError if there is none, or if it is in a user's own module that neither this program has imported nor
+    ``CORPUSMILL_MODULES`` names: files of strangers must not decide which code runs.
+    """
+    if kind is not None and ":" in kind:
+        from .own import check_trusted
+
+        check_trusted(kind, url)
+    elif kind not in _PLACES:
+        raise DataError(f"{url}: {title}, which this version of corpusmill does not have")
     return estimator_class(kind)
-
-
-def _is_known(kind: str) -> bool:
-    return kind in _PLACES or ":" in kind

@@ -15,6 +15,7 @@ from ..models.base.in_use import model_place
 from ..models.base.saved import has_model, read_model_meta
 from ..models.base.topics import TopicModel
 from ..models.nmf.restarts import RestartedEstimator
+from ..models.own import check_trusted
 from ..models.registry import load_model, model_of_run
 from ..topics import Topic
 from ..views.pages.comparison import render_comparison
@@ -119,6 +120,9 @@ def _restarts(estimator: Estimator | None) -> Table | None:
 
 def _last_model(url: str) -> Estimator | None:
     """Return the model of the last committed epoch; None if there is no epoch yet, or if the data was deleted."""
+    kind = model_kind(RunStore(url).meta)
+    if ":" in kind:
+        check_trusted(kind, url)
     try:
         model = model_of_run(url)
     except DataError:

@@ -94,11 +94,18 @@ def _topics(model: TopicModel) -> Iterator[str]:
 
 
 def _use(meta: JsonObject) -> Iterator[str]:
-    name = estimator_class(meta["model"]).__name__
+    kind = meta["model"]
     yield from ("", "## Use", "", "```python")
-    yield f"from corpusmill import {name}"
-    yield ""
-    yield f'model = {name}.load("FOLDER")'
+    if ":" in kind:
+        yield f"import {kind.partition(':')[0]}  # the module of the model: get it from its author"
+        yield "from corpusmill.pipeline.models.registry import load_model"
+        yield ""
+        yield 'model = load_model("FOLDER")'
+    else:
+        name = estimator_class(kind).__name__
+        yield f"from corpusmill import {name}"
+        yield ""
+        yield f'model = {name}.load("FOLDER")'
     yield "```"
     yield from ("", "Made with:", "")
     yield from _table(meta["versions"])

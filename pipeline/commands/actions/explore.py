@@ -6,7 +6,6 @@ import io
 import signal
 import webbrowser
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ....io.errors import DataError
 from ....io.stores.store import JsonObject, split_path
@@ -18,28 +17,23 @@ from ...models.registry import load_model
 from ...publishing.compare import compare_models
 
 
-@dataclass(frozen=True)
-class ExploreRequest:
-    """What to show: a run or model, the corpus of its documents, how many of these, a file of labels, another model."""
+def open_page(
+    url: str, corpus: str | None = None, limit: int = 100_000, labels: str | None = None, compare: str | None = None
+) -> Explorer:
+    """Return the explorer of a run or model.
 
-    url: str
-    corpus: str | None = None
-    limit: int = 100_000
-    labels: str | None = None
-    compare: str | None = None
-
-    def open(self) -> Explorer:
-        """Return the explorer."""
-        comparison: JsonObject | None = None
-        if self.compare is not None:
-            difference = compare_models(load_model(self.compare), ExploredModel(self.url).estimator)
-            comparison = {"with": self.compare, **difference}
-        return open_explorer(self.url, self.corpus, self.limit, _read_labels(self.labels), comparison)
+    ``corpus`` has its documents, of which ``limit`` are looked at. ``labels`` is a file with labels of words or nodes,
+    and ``compare`` another model.
+    """
+    comparison: JsonObject | None = None
+    if compare is not None:
+        difference = compare_models(load_model(compare), ExploredModel(url).estimator)
+        comparison = {"with": compare, **difference}
+    return open_explorer(url, corpus, limit, _read_labels(labels), comparison)
 
 
-def serve(request: ExploreRequest, port: int, browser: bool, report: Callable[[str], None]) -> None:
+def serve(explorer: Explorer, port: int, browser: bool, report: Callable[[str], None]) -> None:
     """Serve the page until the process is interrupted. ``report`` receives the address of the page."""
-    explorer = request.open()
     server = Server(explorer, port)
     explorer.start()
     report(server.address)
@@ -59,9 +53,9 @@ async def _serve(server: Server) -> None:
     await server.serve(stopped)
 
 
-def write_html(request: ExploreRequest, path: str) -> int:
+def write_html(explorer: Explorer, path: str) -> int:
     """Write the page into one file and return its number of bytes."""
-    content = standalone_page(request.open()).encode()
+    content = standalone_page(explorer).encode()
     store, name = split_path(path)
     store.write_bytes(name, content)
     return len(content)

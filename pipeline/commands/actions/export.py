@@ -9,8 +9,8 @@ from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic, weight_of, words_of
 from ..results import Facts
-from .capabilities import load_topic_model, load_vector_model
 from .card import write_card
+from .models import load_topic_model, load_vector_model
 
 #: Words per topic, as many as MALLET writes by default.
 MALLET_WORDS = 20

@@ -1,19 +1,15 @@
-"""Make the data that models train on: a corpus from documents, a graph from a list of edges."""
+"""Make the corpus that models train on from documents."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....configs.schema import Config
-from ....io.errors import DataError
 from ....io.readers.reader import Reader
-from ....io.stores.store import Store
 from ...engine.events import IngestListener, IngestProgress
-from ...ingest.graph import ingest_graph
 from ...ingest.ingest import check_destination, open_files
 from ...ingest.ingest import ingest as ingest_source
 from ...ingest.options import ingest_options
-from ..results import Facts, IngestResult
-from .inspect import describe_corpus, inspect
+from ..results import IngestResult
+from .inspect import describe_corpus
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -50,13 +46,3 @@ def ingest(
     ingest_source(documents, config.corpus.url, client=client, progress=listen, **vars(options))
     corpus = describe_corpus(config.corpus.url)
     return IngestResult(**corpus, changed=stages[-1] != "unchanged")
-
-
-def make_graph(edges: str, url: str, options: Mapping[str, Any], overwrite: bool = False) -> Facts:
-    """Write a graph from a list of edges and describe it; raise DataError if there is a graph at ``url`` already.
-
-    ``options`` are keyword arguments of `ingest_graph`.
-    """
-    if Store(url).exists("graph.json") and not overwrite:
-        raise DataError(f"{url}: there is a graph here already; choose another folder, or replace it with --overwrite")
-    return inspect(ingest_graph(edges, url, **options).url)

@@ -1,7 +1,6 @@
 """Look into a trained model: topics, similar words and documents, scores."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,15 +8,16 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.messages import other_case
 from ....io.stores.corpus import Corpus
+from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
+from ...models.base.scored import ScoredEstimator
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...models.registry import load_model
 from ...topics import Topic
 from ...views.history import perplexity
-from ..results import Facts, Similar, TopicsResult
-from .capabilities import load_scored_model, load_topic_model, load_vector_model
+from ..results import Facts, Similar
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -29,10 +29,37 @@ if TYPE_CHECKING:
 PART_NAMES = {"train": "training", "held_out": "held-out"}
 
 
-def topics(model_url: str, n_words: int = 10) -> TopicsResult:
-    """Return the topics of a saved model, largest first; raise ValueError if it has none."""
-    model = load_topic_model(model_url)
-    return TopicsResult(model=model_url, epochs=model.n_iter_, topics=topics_by_size(model, n_words))
+def load_topic_model(url: str) -> TopicModel:
+    """Read a model that has topics; raise ValueError for a model of another kind."""
+    model = load_model(url)
+    if not isinstance(model, TopicModel):
+        hint = ""
+        if isinstance(model, HasWordVectors):
+            hint = "; for word vectors, call 'corpusmill similar', or 'corpusmill export' with --format vectors"
+        raise ValueError(f"{url}: {model._kind} models have no topics; lda and nmf models do{hint}")
+    return model
+
+
+def load_scored_model(url: str) -> ScoredEstimator:
+    """Read a model that scores documents; raise ValueError for a model of another kind."""
+    model = load_model(url)
+    if not isinstance(model, ScoredEstimator):
+        hint = ""
+        if isinstance(model, HasWordVectors):
+            hint = "; in Python, wv.evaluate_word_pairs and Node2Vec.evaluate measure vectors"
+        raise ValueError(f"{url}: {model._kind} models give documents no likelihood; lda and nmf models do{hint}")
+    return model
+
+
+def load_vector_model(url: str) -> HasWordVectors:
+    """Read a model that has word vectors; raise ValueError for a model of another kind."""
+    model = load_model(url)
+    if not isinstance(model, HasWordVectors):
+        raise ValueError(
+            f"{url}: {model._kind} models have no word vectors; word2vec, node2vec and random-indexing models do. Any "
+            f"model searches documents: 'corpusmill similar' with --documents CORPUS"
+        )
+    return model
 
 
 def topics_by_size(estimator: Estimator | TopicModel, n_words: int = 10) -> list[Topic]:
@@ -42,38 +69,27 @@ def topics_by_size(estimator: Estimator | TopicModel, n_words: int = 10) -> list
     return sorted(estimator.topics(n_words), key=lambda topic: -topic["size"])
 
 
-@dataclass(frozen=True)
-class Query:
-    """A search for similar words: the words to add up, the words to subtract, and how many results to return."""
+def similar(
+    model_url: str, words: Sequence[str], without: Sequence[str] = (), number: int = 10, corpus: Corpus | None = None
+) -> list[Similar]:
+    """Return the words nearest to the sum of ``words`` minus the sum of ``without``, or the documents of ``corpus``.
 
-    words: Sequence[str]
-    without: Sequence[str] = ()
-    number: int = 10
-
-
-def similar_words(model_url: str, query: Query) -> list[Similar]:
-    """Return the words nearest to a query; raise ValueError for a model without word vectors, DataError for a word that
-    the model does not have.
+    Raises DataError for a word that the model does not have, and for a model of a matrix, which has no words;
+    ValueError for a model without word vectors, if there is no corpus.
     """
-    model = load_vector_model(model_url)
-    _check_words(model_url, query, model.wv.key_to_index)
-    found = model.wv.most_similar(list(query.words), list(query.without), topn=query.number)
-    return [{"word": word, "similarity": similarity} for word, similarity in found]
-
-
-def similar_documents(model_url: str, query: Query, corpus_url: str, part: str = "train") -> list[Similar]:
-    """Return the documents of a corpus nearest to a query.
-
-    Raises DataError for a word that the model does not have, and for a model of a matrix, which has no words.
-    """
+    if corpus is None:
+        vectors = load_vector_model(model_url).wv
+        _check_words(model_url, [*words, *without], vectors.key_to_index)
+        found = vectors.most_similar(list(words), list(without), topn=number)
+        return [{"word": word, "similarity": similarity} for word, similarity in found]
     model = load_model(model_url)
-    _check_words(model_url, query, set(model._vocabulary()["word"].to_pylist()))
-    found = model.search(Corpus(corpus_url, part), query.words, query.without, query.number)
+    _check_words(model_url, [*words, *without], set(model._vocabulary()["word"].to_pylist()))
+    found = model.search(corpus, words, without, number)
     return [{"document": key, "similarity": similarity} for key, similarity in found]
 
 
-def _check_words(model_url: str, query: Query, vocabulary: "Container[str]") -> None:
-    for word in (*query.words, *query.without):
+def _check_words(model_url: str, words: Iterable[str], vocabulary: "Container[str]") -> None:
+    for word in words:
         if word not in vocabulary:
             hint = other_case(word, vocabulary)
             raise DataError(f"{model_url}: the word {word!r} is not in the vocabulary of this model{hint}")

@@ -1,10 +1,20 @@
 """The command cistopic."""
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import click
 
 from ..terminal import show
 from .options import json_option
 from .session import load_config, open_session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ....io.stores.corpus import Corpus
+    from ...cells.cistopic.bundle import Bundle
+    from ..results import Facts
 
 
 @click.command(short_help="Train topic models of cells and accessible regions.")
@@ -79,13 +89,10 @@ def cistopic(
       corpusmill cistopic fragments.mtx.gz -c cells.txt -r regions.txt -o out/tm -t 5 10 20 -p 8 --stats
     """
     from ...cells.cistopic.bundle import Settings
-    from ..actions.cistopic import GridRequest
-    from ..actions.cistopic import cistopic as train_models
+    from ...cells.cistopic.grid import Execution, make_corpus, prepare_plot, train_grid
 
-    matrices = [argument for argument in arguments if not argument.isdecimal()]
-    if len(matrices) != 1:
-        raise click.UsageError(f"give one MATRIX, not {len(matrices)}")
-    numbers = [*topics, *(int(argument) for argument in arguments if argument.isdecimal())]
+    matrix, more = _matrix_and_numbers(arguments)
+    numbers = [*topics, *more]
     settings = Settings(
         n_topics=numbers[0],
         alpha=alpha,
@@ -97,16 +104,59 @@ def cistopic(
         random_seed=seed,
         sampler=sampler,
     )
-    request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, h5ad, device, threads, replace)
+    # The sampler gibbs trains a model on one worker, so several models are trained side by side, each in a process.
+    processes = threads if sampler == "gibbs" else 1
     cluster: dict[str, object] = {"kind": "synchronous"}
-    if threads > 1 and request.processes(sampler) == 1:
+    if processes < threads:
         cluster = {"kind": "local", "n_workers": threads}
-    config = load_config((), (), {"cluster": cluster})
-    with open_session(config, as_json) as session:
-        facts = train_models(request, settings, session.client, [session.display.train], _note_model)
+    # Before the models are trained, which takes long.
+    plot_file = prepare_plot(plot) if plot else None
+    complete_before: list[int] = []
+    note = partial(_note_model, complete_before, processes)
+    with open_session(load_config((), (), {"cluster": cluster}), as_json) as session:
+        corpus = make_corpus(matrix, prefix, cells, regions, session.client, overwrite=replace)
+        execution = Execution(session.client, [session.display.train], device, threads, processes, replace)
+        bundles = train_grid(corpus, prefix, numbers, settings, execution, note)
+        found = _describe(bundles, corpus, stats, plot_file, h5ad)
+    facts: Facts = {"prefix": prefix, "complete_before": sorted(complete_before), **found}
     show.result(facts, as_json, lambda: show.model_grid(facts))
 
 
-def _note_model(n_topics: int) -> None:
-    """Write a line about a model that was trained."""
-    click.echo(f"train: the model with {n_topics} topics is complete", err=True)
+def _matrix_and_numbers(arguments: "Sequence[str]") -> tuple[str, list[int]]:
+    matrices = [argument for argument in arguments if not argument.isdecimal()]
+    if len(matrices) != 1:
+        raise click.UsageError(f"give one MATRIX, not {len(matrices)}")
+    return matrices[0], [int(argument) for argument in arguments if argument.isdecimal()]
+
+
+def _note_model(complete_before: list[int], processes: int, number: int, was_complete: bool) -> None:
+    """Note that the model with a number of topics was complete, or write a line if it was trained just now."""
+    if was_complete:
+        complete_before.append(number)
+    elif processes > 1:
+        # A process of its own does not report its epochs.
+        click.echo(f"train: the model with {number} topics is complete", err=True)
+
+
+def _describe(
+    bundles: "Sequence[Bundle]", corpus: "Corpus", with_statistics: bool, plot_file: str | None, with_anndata: bool
+) -> "Facts":
+    """Write the files that the options ask for, and describe the models."""
+    from ...cells.cistopic.grid import compare, plot
+
+    facts: Facts = {
+        "cells": corpus.n_documents,
+        "regions": len(corpus.columns or []),
+        "accessible": corpus.n_tokens,
+        "n_topics": [bundle.settings.n_topics for bundle in bundles],
+    }
+    if with_anndata:
+        for bundle in bundles:
+            bundle.write_anndata(corpus)
+    if with_statistics or plot_file:
+        comparison = compare(bundles, corpus)
+        facts |= dict(comparison)
+        if plot_file:
+            plot(comparison, plot_file)
+            facts["plot"] = plot_file
+    return facts

@@ -49,15 +49,15 @@ def explore(
       corpusmill explore demo/model --html topics.html
       corpusmill explore runs/graph/model --labels groups.tsv
     """
-    from ..actions.explore import ExploreRequest, serve, write_html
+    from ..actions.explore import open_page, serve, write_html
 
-    request = ExploreRequest(url, corpus, limit, labels, compare)
+    explorer = open_page(url, corpus, limit, labels, compare)
     if html is not None:
-        facts = {"page": html, "bytes": write_html(request, html)}
+        facts = {"page": html, "bytes": write_html(explorer, html)}
         show.result(facts, as_json, lambda: show.facts(facts))
         return
 
     def report(address: str) -> None:
         show.result({"url": address}, as_json, lambda: click.echo(f"{address}\nCtrl-C ends the server."))
 
-    serve(request, port, not no_browser, report)
+    serve(explorer, port, not no_browser, report)

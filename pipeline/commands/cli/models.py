@@ -22,9 +22,11 @@ def topics(model: str, words: int, as_json: bool) -> None:
       corpusmill topics demo/model
       corpusmill topics demo/model --words 20 --json | jq '.topics[0]'
     """
-    from ..actions.models import topics as topics_of
+    from ..actions.models import load_topic_model, topics_by_size
+    from ..results import TopicsResult
 
-    found = topics_of(model, words)
+    estimator = load_topic_model(model)
+    found = TopicsResult(model=model, epochs=estimator.n_iter_, topics=topics_by_size(estimator, words))
     show.result(found, as_json, lambda: show.topics_of_model(found))
 
 
@@ -58,13 +60,10 @@ def similar(
       corpusmill similar demo/model sea ships --documents demo/corpus
     """
     # Imported here, because `corpusmill --help` must not load NumPy. All commands do this.
-    from ..actions.models import Query, similar_documents, similar_words
+    from ....io.stores.corpus import Corpus
+    from ..actions.models import similar as similar_to
 
-    query = Query(words, without, number)
-    if documents is None:
-        found = similar_words(model, query)
-    else:
-        found = similar_documents(model, query, documents, part)
+    found = similar_to(model, words, without, number, Corpus(documents, part) if documents else None)
     show.result({"model": model, "similar": found}, as_json, lambda: show.similar(found))
 
 

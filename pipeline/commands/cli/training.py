@@ -121,18 +121,20 @@ def graph(
       corpusmill config example node2vec > my.yaml
       corpusmill train my.yaml --set corpus.url=graphs/links
     """
-    from ..actions.ingest import make_graph
+    from ....io.errors import DataError
+    from ....io.stores.store import Store
+    from ...ingest.graph import ingest_graph
+    from ..actions.inspect import inspect
 
+    if Store(graph).exists("graph.json") and not overwrite:
+        raise DataError(
+            f"{graph}: there is a graph here already; choose another folder, or replace it with --overwrite"
+        )
     first, second = columns or (None, None)
-    options = {
-        "directed": directed,
-        # None: weighted if the file has weights.
-        "weighted": False if unweighted else None,
-        "header": header,
-        "source": first,
-        "target": second,
-    }
-    facts = make_graph(edges, graph, options, overwrite)
+    # None: weighted if the file has weights.
+    weighted = False if unweighted else None
+    ingest_graph(edges, graph, directed=directed, weighted=weighted, header=header, source=first, target=second)
+    facts = inspect(graph)
     show.result(facts, as_json, lambda: show.facts(facts))
 
 

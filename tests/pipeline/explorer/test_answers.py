@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.commands.actions.explore import ExploreRequest
+from corpusmill.pipeline.commands.actions.explore import open_page
 from corpusmill.pipeline.explorer.documents import DocumentTable
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
 from corpusmill.pipeline.explorer.model import ExploredModel
@@ -169,7 +169,7 @@ def test_columns_of_metadata_give_the_mean_share_of_a_topic_by_group(folder, tmp
 
 def test_two_models_are_compared(folder, tmp_path):
     LDA(3, max_iter=2, random_state=7).fit(Corpus(str(folder / "corpus"))).save(str(tmp_path / "other"))
-    explorer = ExploreRequest(str(folder / "lda"), compare=str(tmp_path / "other")).open()
+    explorer = open_page(str(folder / "lda"), compare=str(tmp_path / "other"))
     found = explorer.answer_comparison()
     assert {change["topic"] for change in found["topics"]} == {0, 1, 2}
     assert json.loads(json.dumps(found)) == found

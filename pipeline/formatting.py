@@ -31,6 +31,13 @@ def format_number(number: float) -> str:
     return f"{number:.4g}"
 
 
+def format_score(number: float) -> str:
+    """Write the value of a metric: four decimals below 1,000, and a short form such as 1.23 M from there on."""
+    if abs(number) >= 1000:
+        return format_number(number)
+    return f"{number:.4f}"
+
+
 def format_bytes(number: float) -> str:
     """Write a number of bytes with a binary unit, as Dask does: 12.30 MiB. The unit is GiB from 0.9 GiB on."""
     for name, size in _BINARY_UNITS.items():

@@ -100,6 +100,17 @@ class RunStatus:
         """Number of finished epochs, plus the finished share of the current one."""
         return min(self.epochs, self.epoch + self.done)
 
+    @property
+    def share(self) -> float:
+        """Share of all epochs that is finished, from 0 to 1."""
+        return self.epochs_done / max(1, self.epochs)
+
+    def worker_speeds(self) -> dict[str, float]:
+        """Return the tokens per second of each worker's own time, for workers that have finished some work."""
+        return {
+            name: worker["tokens"] / worker["seconds"] for name, worker in self.workers.items() if worker["seconds"]
+        }
+
     def describe_epoch(self) -> str:
         """Describe how far the training is: epoch 3 of 50 done, epoch 4 at 20%."""
         text = f"epoch {self.epoch:,} of {self.epochs:,}"

@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 import numpy as np
@@ -17,10 +17,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ...formatting import format_duration, format_number, label
+from ...formatting import format_duration, format_number, format_score, label
 from ...topics import WordGroup
-from ...views.history import last_value, metric_points, model_metrics
-from ...views.status import RunStatus, WorkerTotals
+from ...views.history import METRIC_LABELS, MetricRow, last_value, likelihood_names, metric_points, model_metrics
+from ...views.pages.figures import time_bars
+from ...views.status import RunStatus
 
 #: Seconds between two lines if the output is not a terminal.
 LINE_SECONDS = 5.0
@@ -37,8 +38,6 @@ RECENT_EPOCHS = 60
 STATE_STYLES = {"running": "yellow", "stopped": "red", "failed": "red"}  # any other state is an end as intended: green
 #: What a shard in this state looks like.
 SHARD_MARKS = {"waiting": ("□", "dim"), "running": ("◧", "yellow"), "done": ("■", "blue"), "cached": ("■", "green")}
-#: The colour of each cause of time in the metrics.
-TIME_STYLES = {"read": "blue", "kernel": "green", "write": "yellow", "merge": "magenta"}
 
 
 def show_once(status: RunStatus) -> None:
@@ -79,10 +78,8 @@ def line(status: RunStatus) -> str:
     parts = [f"{status.algorithm} {status.run}: {status.state}, {status.describe_epoch()}"]
     if status.rows:
         parts.append(f"{format_number(status.rows[-1]['tokens_per_second'])} tokens/s")
-    for name, title in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
-        score = last_value(status.rows, name)
-        if score is not None:
-            parts.append(f"{title} {score:.4f}")
+    for name in likelihood_names(status.rows):
+        parts.append(f"{METRIC_LABELS[name]} {last_value(status.rows, name):.4f}")
     if status.eta is not None:
         parts.append(f"about {format_duration(status.eta)} left")
     return ", ".join(parts)
@@ -96,17 +93,18 @@ def draw(status: RunStatus) -> RenderableType:
         _heading(status),
         _progress(status),
     ]
-    charts = [Chart(title, values) for title, values in _curves(status.rows).items()]
+    charts = [Chart(label(name), values) for name, values in _curves(status.rows).items()]
     if charts:
         parts += [Text(), Columns(charts, padding=(0, 2), expand=True)]
     if status.shards and status.state == "running":
         parts.append(_shards(status.shards))
-    seconds = _seconds_by_cause(status.rows)
-    if seconds:
-        parts.append(_time(seconds))
-    rates = _rates_by_worker(status.workers)
-    if rates:
-        parts.append(_workers(rates))
+    for bar in time_bars(status.rows[-RECENT_EPOCHS:]):
+        parts.append(_bars(bar.title, [(part.name, part.note, part.share) for part in bar.parts]))
+    speeds = sorted(status.worker_speeds().items())[:MAX_WORKERS]
+    if speeds:
+        best = max(speed for _, speed in speeds) or 1.0
+        rows = [(name, f"{format_number(speed)}/s", speed / best) for name, speed in speeds]
+        parts.append(_bars("Tokens per second of each worker's time", rows))
     if status.groups:
         # The groups contain words of the corpus. They must not be read as markup or as commands to the terminal.
         parts.append(Panel(_groups(status.groups), title="the model so far", title_align="left"))
@@ -143,29 +141,24 @@ def _heading(status: RunStatus) -> Text:
 
 
 def _progress(status: RunStatus) -> Table:
-    epochs = max(1, status.epochs)
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1)
     table.add_column()
-    bar = ProgressBar(total=epochs, completed=status.epochs_done, complete_style="green")
-    table.add_row(bar, f"{min(1.0, status.epochs_done / epochs):.0%}")
+    bar = ProgressBar(total=1.0, completed=status.share, complete_style="green")
+    table.add_row(bar, f"{status.share:.0%}")
     return table
 
 
 # --- curves ---
 
 
-def _curves(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
-    """Return the values to draw by title: the scores of the model, then the speed of training."""
-    titles = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
-    for name in model_metrics(rows):
-        titles[name] = label(name)
-    titles["tokens_per_second"] = "tokens per second"
+def _curves(rows: Sequence[MetricRow]) -> dict[str, list[float]]:
+    """Return the values to draw by metric: the scores of the model, then the speed of training."""
     curves: dict[str, list[float]] = {}
-    for name, title in titles.items():
+    for name in (*reversed(likelihood_names(rows)), *model_metrics(rows), "tokens_per_second"):
         values = [value for _, value in metric_points(rows, name)]
         if values and len(curves) < MAX_CHARTS:
-            curves[title] = values
+            curves[name] = values
     return curves
 
 
@@ -178,7 +171,7 @@ class Chart:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the curve in as many columns as there are."""
-        yield Text(f"{self.title} {_last_value(self.values)}", style="bold", no_wrap=True, overflow="ellipsis")
+        yield Text(f"{self.title} {format_score(self.values[-1])}", style="bold", no_wrap=True, overflow="ellipsis")
         for row in chart_rows(self.values, options.max_width):
             yield Text(row, style="blue", no_wrap=True)
         yield Text("")
@@ -187,12 +180,6 @@ class Chart:
         """Request CHART_WIDTH columns. The layout puts as many charts side by side as fit, and widens them evenly."""
         width = min(CHART_WIDTH, options.max_width)
         return Measurement(width, width)
-
-
-def _last_value(values: Sequence[float]) -> str:
-    if abs(values[-1]) >= 1000:
-        return format_number(values[-1])
-    return f"{values[-1]:.4f}"
 
 
 def chart_rows(values: Sequence[float], width: int) -> list[str]:
@@ -222,48 +209,14 @@ def _shards(states: Sequence[str]) -> Text:
     return text
 
 
-def _seconds_by_cause(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the seconds of the last epochs by cause. Causes that took no time are left out."""
-    seconds = {}
-    for cause in TIME_STYLES:
-        spent = sum(row.get(f"seconds_{cause}", 0.0) for row in rows[-RECENT_EPOCHS:])
-        if spent > 0:
-            seconds[cause] = spent
-    return seconds
-
-
-def _time(seconds: Mapping[str, float]) -> Table:
-    """Return one bar per cause."""
-    total = sum(seconds.values())
+def _bars(title: str, rows: Iterable[tuple[str, str, float]]) -> Table:
+    """Return one bar per row of a name, a text and a share."""
     table = Table.grid(padding=(0, 1), expand=True)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column(ratio=1)
-    for cause, spent in seconds.items():
-        table.add_row(cause, f"{spent / total:.0%}", Bar(total, 0, spent, color=TIME_STYLES[cause]))
-    return _titled("time", table)
-
-
-def _rates_by_worker(workers: Mapping[str, WorkerTotals]) -> dict[str, float]:
-    """Return the tokens per second of the time that each worker computed."""
-    return {name: worker["tokens"] / worker["seconds"] for name, worker in workers.items() if worker["seconds"]}
-
-
-def _workers(rates: Mapping[str, float]) -> Table:
-    """Return one bar per worker, for the first MAX_WORKERS of them."""
-    best = max(rates.values())
-    table = Table.grid(padding=(0, 1), expand=True)
+    table.title = Text(title, "bold")
+    table.title_justify = "left"
     table.add_column(max_width=24, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1)
-    for name in sorted(rates)[:MAX_WORKERS]:
-        rate = f"{format_number(rates[name])}/s"
-        table.add_row(Text(_printable(name)), rate, Bar(best or 1.0, 0, rates[name], color="green"))
-    return _titled("tokens per second of each worker's time", table)
-
-
-def _titled(title: str, table: Table) -> Table:
-    table.title = title
-    table.title_style = "bold"
-    table.title_justify = "left"
+    for name, text, share in rows:
+        table.add_row(Text(_printable(name)), text, Bar(1.0, 0, share, color="green"))
     return table

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...formatting import capitalize, format_number, with_minus_sign
+from ...formatting import capitalize, format_number, format_score, with_minus_sign
 from ..history import Points
 
 #: CSS variables with the colours of the curves, in their order.
@@ -131,13 +131,7 @@ def _curve(name: str, points: Points, hue: str, scale: _Scale, is_filled: bool) 
 
 def _hover_values(name: str, points: Points) -> dict[str, object]:
     """Return the labels that the script shows under the pointer: (epoch, value, text) of each point."""
-    return {"name": name, "points": [(epoch, value, _exact(value)) for epoch, value in points]}
-
-
-def _exact(value: float) -> str:
-    if abs(value) >= 1000:
-        return format_number(value)
-    return with_minus_sign(f"{value:.4f}")
+    return {"name": name, "points": [(epoch, value, with_minus_sign(format_score(value))) for epoch, value in points]}
 
 
 # --- axes ---

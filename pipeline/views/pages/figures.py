@@ -63,12 +63,17 @@ def training_charts(rows: Sequence[MetricRow]) -> list[Chart]:
 
 @dataclass(frozen=True)
 class BarPart:
-    """One part of a bar: its name, colour, width in CSS, and share and duration in words."""
+    """One part of a bar: its name, its colour, its share of the bar, and what it is in words."""
 
     name: str
     hue: str
-    width: str
+    share: float
     note: str
+
+    @property
+    def width(self) -> str:
+        """The share in CSS."""
+        return f"{self.share:.2%}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def _bar_of(title: str, seconds: Mapping[str, float]) -> Bar:
     parts = []
     for hue, (name, value) in zip(HUES, seconds.items(), strict=False):
         share = value / total
-        parts.append(BarPart(name, hue, f"{share:.2%}", f"{share:.0%} · {format_duration(value)}"))
+        parts.append(BarPart(name, hue, share, f"{share:.0%} · {format_duration(value)}"))
     return Bar(title, parts)
 
 

@@ -47,7 +47,7 @@ def render_content(
         "run": status.run,
         "title": f"{model_title(status.algorithm)} in {status.run}",
         "lead": _lead(status),
-        "done": f"{status.epochs_done / max(1, status.epochs):.2%}",
+        "done": f"{status.share:.2%}",
         "tiles": _tiles(status),
         "charts": training_charts(rows),
         "bars": [*_shard_bars(shards), *time_bars(status.rows)],
@@ -100,7 +100,7 @@ def _shard_bars(shards: Sequence[str]) -> list[Bar]:
     parts = []
     for state, hue in SHARD_HUES.items():
         if counts[state]:
-            parts.append(BarPart(state, hue, f"{counts[state] / len(shards):.2%}", f"{counts[state]:,}"))
+            parts.append(BarPart(state, hue, counts[state] / len(shards), f"{counts[state]:,}"))
     return [Bar("Shards of this epoch", parts)]
 
 
@@ -117,6 +117,7 @@ class WorkerLine:
 
 def _worker_lines(status: RunStatus, workers: Sequence[WorkerMemory]) -> list[WorkerLine]:
     planned = status.plan.get("total", 0)
+    speeds = status.worker_speeds()
     lines = []
     for worker in workers:
         # Without a limit, the bar is as long as the larger of the two.
@@ -124,22 +125,15 @@ def _worker_lines(status: RunStatus, workers: Sequence[WorkerMemory]) -> list[Wo
         memory = f"{format_bytes(worker.used)} used, {format_bytes(planned)} planned"
         if worker.limit:
             memory += f", limit {format_bytes(worker.limit)}"
+        # A worker without a name reports its address as its name, but the scheduler may have given it a number.
+        speed = speeds.get(worker.name, speeds.get(worker.address))
         lines.append(
             WorkerLine(
                 worker.name,
-                _speed(status, worker),
+                f"{format_number(speed)} tokens/s" if speed is not None else "",
                 memory,
                 f"{min(1.0, worker.used / whole):.1%}",
                 f"{min(1.0, planned / whole):.1%}",
             )
         )
     return lines
-
-
-def _speed(status: RunStatus, worker: WorkerMemory) -> str:
-    """Return the tokens per second of the worker's own time; an empty string before its first shard."""
-    # A worker without a name reports its address as its name, but the scheduler may have given it a number.
-    totals = status.workers.get(worker.name, status.workers.get(worker.address))
-    if totals is None or not totals["seconds"]:
-        return ""
-    return f"{format_number(totals['tokens'] / totals['seconds'])} tokens/s"

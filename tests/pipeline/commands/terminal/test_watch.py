@@ -190,7 +190,7 @@ def test_the_screen_is_as_wide_as_the_terminal_and_shows_everything(width, epoch
     lines = rendered(status, width)
     assert all(cell_len(shown) <= width for shown in lines)
     assert sum(shown.count("■") for shown in lines) == 200
-    for expected in ("training log-likelihood", "tokens per second", "kernel", "75%", "worker-one", "long long"):
+    for expected in ("log-likelihood -8", "tokens per second", "computing", "75%", "worker-one", "long long"):
         assert any(expected in shown for shown in lines), expected
 
 

@@ -17,6 +17,7 @@ from ..engine.run import RunStore, config_section
 from ..models.base.estimator import Estimator
 from ..models.registry import load_model, model_of_run
 from ..version import corpusmill_version
+from ..views.pages.contents import flatten
 from .report import write_report
 from .versions import Versions
 
@@ -406,19 +407,9 @@ def _parameters(meta: JsonObject) -> dict[str, str]:
         "data_hash": str(data["hash"]),
     }
     for section in PARAMETER_SECTIONS:
-        parameters |= dict(_flat(section, config_section(meta, section)))
+        for name, value in flatten({section: config_section(meta, section)}).items():
+            parameters[name] = value if isinstance(value, str) else json.dumps(value, default=to_json)
     return parameters
-
-
-def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the dotted names and the values of nested settings, as text."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(f"{name}.{key}", item)
-    elif isinstance(value, str):
-        yield name, value
-    else:
-        yield name, json.dumps(value, default=to_json)
 
 
 def _as_metrics(rows: Iterable[Metrics]) -> list["Metric"]:

@@ -92,13 +92,15 @@ def _find_version(plan: RetrainPlan, versions: Versions) -> VersionRecord | None
 
 
 def _result(config: Config, request: RetrainRequest, plan: RetrainPlan, decision: Decision) -> RetrainResult:
-    versions = Versions(config.retrain.url)
-    result: RetrainResult = {
+    used, made = plan.published, decision.version
+    shown = made or used
+    number = shown["version"] if shown else None
+    return {
         "status": _status(decision, request),
         "url": config.retrain.url,
         "kind": config.model.kind,
-        "version": None,
-        "previous": None,
+        "version": number,
+        "previous": used["version"] if used else None,
         "continues_from": plan.start or None,
         "partitions": len(plan.manifest),
         "files_to_read": len(plan.files_to_read),
@@ -106,42 +108,19 @@ def _result(config: Config, request: RetrainRequest, plan: RetrainPlan, decision
         "changed": plan.changes.changed,
         "removed": plan.changes.removed,
         "forgotten": sorted(plan.forgotten),
-        "documents": None,
-        "tokens": None,
-        "words": None,
-        "new_words": None,
-        "bad_lines": None,
-        "epochs": None,
-        "measure": None,
-        "score": None,
-        "score_before": None,
+        "documents": made["documents"] if made else None,
+        "tokens": made["tokens"] if made else None,
+        "words": made["words"] if made else None,
+        "new_words": made["new_words"] if made else None,
+        "bad_lines": made.get("bad_lines", 0) if made else None,
+        "epochs": made["epochs"] if made else None,
+        "measure": made["measure"] if made else None,
+        "score": made["score"] if made else None,
+        "score_before": made["score_before"] if made else None,
         "reason": decision.reason,
-        "model": None,
-        "as_of": None,
+        "model": Versions(config.retrain.url).model(number) if number is not None else None,
+        "as_of": str(request.as_of) if request.as_of else None,
     }
-    if request.as_of is not None:
-        result["as_of"] = str(request.as_of)
-    if plan.published is not None:
-        result["previous"] = plan.published["version"]
-        result["version"] = plan.published["version"]
-    if decision.version is not None:
-        _add_version(decision.version, result)
-    if result["version"] is not None:
-        result["model"] = versions.model(result["version"])
-    return result
-
-
-def _add_version(version: VersionRecord, result: RetrainResult) -> None:
-    result["version"] = version["version"]
-    result["documents"] = version["documents"]
-    result["tokens"] = version["tokens"]
-    result["words"] = version["words"]
-    result["new_words"] = version["new_words"]
-    result["bad_lines"] = version.get("bad_lines", 0)
-    result["epochs"] = version["epochs"]
-    result["measure"] = version["measure"]
-    result["score"] = version["score"]
-    result["score_before"] = version["score_before"]
 
 
 def _status(decision: Decision, request: RetrainRequest) -> str:

@@ -63,33 +63,33 @@ def display(quiet: bool = False) -> Iterator[Display]:
         yield LineDisplay()
 
 
-class _IngestTimes:
-    """When an ingest began, from which the remaining time is estimated."""
+class _IngestProgress:
+    """How far an ingest is, and how long the rest takes."""
 
     def __init__(self) -> None:
-        #: The time, and the share that earlier calls had done.
+        self.share = 1.0
+        #: Whether the last step was the first one of an ingest.
+        self.begins = False
+        #: When this ingest began, and the share that earlier calls had done.
         self._began = (0.0, 0.0)
-        self._share = 1.0
 
-    def add(self, share: float) -> bool:
-        """Record the share that is done; return whether an ingest begins."""
+    def add(self, progress: IngestProgress) -> bool:
+        """Record how far the ingest is; return whether it goes on."""
+        share = share_of_ingest(progress) if progress.stage in STAGES else 1.0
         # An ingest that failed had no last stage. The share of the next one is smaller.
-        begins = share < self._share
-        if begins:
+        self.begins = share < self.share
+        if self.begins:
             self._began = (time.monotonic(), share)
-        self._share = share
-        return begins
+        self.share = share
+        return progress.stage in STAGES
 
-    def end(self) -> None:
-        """Record the end."""
-        self._share = 1.0
-
-    def seconds_left(self) -> float | None:
-        """Return the seconds that the rest takes; None if they are not known."""
+    @property
+    def left(self) -> str:
+        """The remaining time in words; empty if it is not known."""
         began, share_before = self._began
-        if self._share <= share_before:
-            return None
-        return (time.monotonic() - began) * (1 - self._share) / (self._share - share_before)
+        if self.share <= share_before:
+            return ""
+        return describe_rest((time.monotonic() - began) * (1 - self.share) / (self.share - share_before))
 
 
 class LineDisplay(Display):
@@ -97,7 +97,7 @@ class LineDisplay(Display):
 
     def __init__(self) -> None:
         self._stage = ""
-        self._ingest_times = _IngestTimes()
+        self._ingest = _IngestProgress()
         self._status = RunStatus()
         #: Time of the last line.
         self._last_line = 0.0
@@ -105,54 +105,50 @@ class LineDisplay(Display):
 
     def ingest(self, progress: IngestProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
-        if progress.stage not in STAGES:
+        if not self._ingest.add(progress):
             self._stage = ""
-            self._ingest_times.end()
             return
-        now = time.monotonic()
-        begins = self._ingest_times.add(share_of_ingest(progress))
-        if begins or progress.stage != self._stage:
-            self._stage = progress.stage
-            self._last_line = now
-            click.echo(f"ingest: {STAGES[progress.stage]}", err=True)
-        elif now - self._last_line >= LINE_SECONDS:
-            self._last_line = now
-            left = describe_rest(self._ingest_times.seconds_left())
-            about = left and f", about {left}"
-            click.echo(f"ingest: {describe_stage(progress)}{about}", err=True)
+        begins = self._ingest.begins or progress.stage != self._stage
+        self._stage = progress.stage
+        if not self._is_due(LINE_SECONDS, always=begins):
+            return
+        if begins:
+            _echo(f"ingest: {STAGES[progress.stage]}")
+        else:
+            _echo(f"ingest: {describe_stage(progress)}", self._ingest.left)
 
     def train(self, event: Event) -> None:
         """Write a line about the start, some of the epochs, the last epoch and an early end."""
-        self._status.update(event)
+        status = self._status
+        status.update(event)
         match event:
             case RunStarted():
                 self._last_line = time.monotonic() - LINE_SECONDS
                 # A command may train several models one after another.
                 self._note = ""
                 for line in [describe_start(event), *notes_on_start(event, self.page)]:
-                    click.echo(f"train: {line}", err=True)
-            case ShardSwept() | CellsTrained():
-                self._show_part()
+                    _echo(f"train: {line}")
+            case ShardSwept() | CellsTrained() if self._is_due(SILENT_SECONDS):
+                _echo(f"train: epoch {status.epoch + 1}/{status.epochs}, {status.done:.0%} done")
             case EpochFinished():
-                self._show_epoch(event)
+                self._note = describe_metrics(event.metrics, self._note)
+                if self._is_due(LINE_SECONDS, always=event.epoch == status.epochs):
+                    _echo(f"train: epoch {event.epoch}/{status.epochs}, {self._note}", describe_rest(status.eta))
             case RunFinished(reason=reason) if reason != "epochs":
-                click.echo(f"train: {reason} after epoch {event.epoch}", err=True)
+                _echo(f"train: {reason} after epoch {event.epoch}")
 
-    def _show_part(self) -> None:
-        """Write a line about an epoch that takes long."""
-        if time.monotonic() - self._last_line >= SILENT_SECONDS:
-            self._last_line = time.monotonic()
-            status = self._status
-            click.echo(f"train: epoch {status.epoch + 1}/{status.epochs}, {status.done:.0%} done", err=True)
-
-    def _show_epoch(self, event: EpochFinished) -> None:
+    def _is_due(self, seconds: float, always: bool = False) -> bool:
+        """Return whether to write a line now, which is so many seconds after the last one."""
         now = time.monotonic()
-        self._note = describe_metrics(event.metrics, self._note)
-        if now - self._last_line >= LINE_SECONDS or event.epoch == self._status.epochs:
-            self._last_line = now
-            left = describe_rest(self._status.eta)
-            about = left and f", about {left}"
-            click.echo(f"train: epoch {event.epoch}/{self._status.epochs}, {self._note}{about}", err=True)
+        if not always and now - self._last_line < seconds:
+            return False
+        self._last_line = now
+        return True
+
+
+def _echo(line: str, left: str = "") -> None:
+    """Write a line, with the remaining time if it is known."""
+    click.echo(f"{line}, about {left}" if left else line, err=True)
 
 
 class ProgressLines:
@@ -199,24 +195,21 @@ class BarDisplay(Display):
             console=Console(stderr=True),
         )
         self._ingest_bar: TaskID | None = None
-        self._ingest_times = _IngestTimes()
+        self._ingest = _IngestProgress()
         self._train_bar: TaskID | None = None
         self._status = RunStatus()
         self._note = ""
 
     def ingest(self, progress: IngestProgress) -> None:
         """Move the bar."""
-        if progress.stage not in STAGES:
-            self._ingest_times.end()
+        if not self._ingest.add(progress):
             if self._ingest_bar is not None:
                 self.bars.update(self._ingest_bar, completed=1.0, note="done", left="")
             return
         if self._ingest_bar is None:
             self._ingest_bar = self.bars.add_task("ingest", total=1.0, note="", left="")
-        share = share_of_ingest(progress)
-        self._ingest_times.add(share)
-        left = describe_rest(self._ingest_times.seconds_left())
-        self.bars.update(self._ingest_bar, completed=share, note=describe_stage(progress), left=left)
+        note = describe_stage(progress)
+        self.bars.update(self._ingest_bar, completed=self._ingest.share, note=note, left=self._ingest.left)
 
     def train(self, event: Event) -> None:
         """Move the bar with shards and cells, and show the metrics of every epoch."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ...formatting import MINUS_SIGN, capitalize, format_duration, format_number, label, with_minus_sign
 from ..history import MetricRow, last_value, median_speed, metric_points, model_metrics, perplexity, summary_metrics
 from .charts import Chart, build_chart
-from .contents import Contents, Settings, Table
+from .contents import Contents, Settings, Table, flatten
 from .page import render_template
 
 _LIKELIHOODS = {
@@ -122,25 +122,8 @@ def _differing_settings(left: Settings, right: Settings) -> dict[str, list[str]]
     sections = [name for name in {**left, **right} if name in left and name in right]
     if not sections:
         sections = list({**left, **right})
-    found = _differences(_flatten(left, sections), _flatten(right, sections))
+    found = _differences(*(flatten({name: each[name] for name in sections if name in each}) for each in (left, right)))
     return dict(sorted(found.items(), key=lambda item: not item[0].startswith("model.")))
-
-
-def _flatten(settings: Settings, sections: Sequence[str]) -> dict[str, object]:
-    """Return the values of some sections by dotted keys, such as model.n_components."""
-    found: dict[str, object] = {}
-    for name in sections:
-        if name in settings:
-            _flatten_into(found, name, settings[name])
-    return found
-
-
-def _flatten_into(found: dict[str, object], path: str, value: object) -> None:
-    if not isinstance(value, Mapping):
-        found[path] = value
-        return
-    for name, item in value.items():
-        _flatten_into(found, f"{path}.{name}", item)
 
 
 def _differences(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, list[str]]:

@@ -36,3 +36,14 @@ class Contents:
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Factorisations that were trained side by side. None if there was only one.
     restarts: Table | None = None
+
+
+def flatten(settings: Settings, above: str = "") -> dict[str, object]:
+    """Return the values of nested settings by dotted keys, such as model.n_components."""
+    found: dict[str, object] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flatten(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = value
+    return found

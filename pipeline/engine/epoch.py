@@ -114,7 +114,6 @@ class _Engine:
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored
-        self._last_sweep: RangeSweep | None = None
         self._awaits_commit = False  # whether the last step is trained, but not committed yet
         self._pruning: Future[None] | None = None
         self.grid = self.algorithm if has_grid(self.algorithm) else None
@@ -191,8 +190,6 @@ class _Engine:
                     self._awaits_commit = True
                     reason = self._reason_to_end()
         finally:
-            # Left to Python, which looks for cycles seldom, deltas would stay on the workers.
-            self._release_deltas()
             # Also after an error, because the next step may fail before it commits this one.
             self._commit_last()
         last_row = self.rows[-1] if self.rows else {}
@@ -215,10 +212,6 @@ class _Engine:
             groups = self.algorithm.scores.describe(tasks.StepModel(self.job, self.step), self.data)
             self._emit(Described(epoch, groups))
         return is_stopped
-
-    def _release_deltas(self) -> None:
-        """Let the workers forget the deltas of the last range of blocks, which the blocks have now."""
-        self._last_sweep = None
 
     def _idle_warning(self) -> str:
         """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
@@ -332,14 +325,12 @@ class _Engine:
         seconds_waited = 0.0
         for range_index in range(self.needs.ranges):
             sweep = self._range_sweep(step, range_index)
-            with sweep.running():
-                # Not earlier: Dask sends messages in groups, with a pause after each. The first should have the tasks.
-                self._release_deltas()
+            with sweep.running() as finish:
                 if range_index == 0:
                     if self._commit_last():
                         return None
                     self._emit(EpochStarted(self.job.epoch(step), tuple(shards)))
-                sweep.finish()
+                finish()
             # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
             # every run.
             for report in sweep.reports:
@@ -356,8 +347,6 @@ class _Engine:
             # A grid is trained by all threads at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += sweep.seconds_update + time.perf_counter() - merging - training
-            self._last_sweep = sweep
-            del sweep
         metrics = self._reduce(step, totals, sums)
         # The requests of this process: those of this step, and those of the commit of the last one.
         add_numbers(measured, REQUESTS.take())

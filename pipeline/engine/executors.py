@@ -25,7 +25,7 @@ from .worker.contributions import (
     ShardList,
     SweepOutcome,
     SweepPhase,
-    fetch_from,
+    SweptDeltas,
     sweep_shards,
     update_blocks,
 )
@@ -147,6 +147,9 @@ class Synchronous(Executor):
     #: Number of processes that train at the same time on this machine, and divide its memory.
     processes: ClassVar[int] = 1
 
+    def __init__(self) -> None:
+        self._deltas = SweptDeltas()
+
     @classmethod
     def share_memory(cls, processes: int) -> None:
         """Let this process plan with one of ``processes`` equal shares of the memory."""
@@ -172,6 +175,11 @@ class Synchronous(Executor):
         """Run the tasks one by one, each when its result is requested."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
+    def end_run(self, training: str) -> None:
+        """Release what was kept from step to step."""
+        super().end_run(training)
+        self._deltas.forget(training)
+
     @contextlib.contextmanager
     def sweep(
         self,
@@ -185,7 +193,7 @@ class Synchronous(Executor):
 
         def finish() -> SweepOutcome:
             waited = time.perf_counter() - started
-            return SweepOutcome([sweep_shards(phase, ShardList(positions), on_swept)], waited)
+            return SweepOutcome([sweep_shards(phase, ShardList(positions), on_swept, self._deltas)], waited)
 
         yield finish
 
@@ -195,7 +203,7 @@ class Synchronous(Executor):
         """Update the blocks one by one."""
         sources = [contribution.source for contribution in contributions]
         for block in blocks:
-            yield [block], update_blocks(phase, [block], sources, fetch_from(contributions))
+            yield [block], update_blocks(phase, [block], sources, self._deltas.fetch)
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train all cells of the grid in this process."""
@@ -203,7 +211,7 @@ class Synchronous(Executor):
         (capacity,) = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = [capacity.address] * phase.job.algorithm.n_blocks
         plan = plan_grid(phase, "", addresses, capacity.memory, capacity.device)
-        return train_here(plan, sources, fetch_from(contributions), partial(on_cells, capacity.name))
+        return train_here(plan, sources, self._deltas.fetch, partial(on_cells, capacity.name))
 
 
 class OnDask(Executor):
@@ -216,7 +224,6 @@ class OnDask(Executor):
         from .cluster.leases import Leases
         from .cluster.open import naming_missing_package
         from .cluster.pool_sweeper import PoolSweeper
-        from .cluster.stranded import FreeStrandedTasks
 
         self.client = client
         self._watch = ClusterWatch(client)
@@ -228,7 +235,7 @@ class OnDask(Executor):
         #: The rights of `os.access` that workers need, by absolute path of the folder.
         self._folders: dict[str, int] = {}
         with self.guarded(), naming_missing_package(client):
-            for plugin in (FreeStrandedTasks(), Leases(), KeepMemory(), PoolSweeper(), Exchange(), ColumnExchange()):
+            for plugin in (Leases(), KeepMemory(), PoolSweeper(), Exchange(), ColumnExchange()):
                 _register(client, plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
@@ -398,7 +405,7 @@ class OnDask(Executor):
                 f"task {key} was cancelled, as by Client.restart, by Client.cancel, or because the scheduler was "
                 f"started again; committed epochs are safe: give the same command again, or resume the run"
             ) from error
-        raise TaskLost(f"the cluster gave up task {key}: {error!r}; resume the run") from error
+        raise TaskLost(f"the cluster gave up task {key}: {type(error).__name__}: {error}; resume the run") from error
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that raises `TaskLost` in place of the errors that a lost scheduler causes."""

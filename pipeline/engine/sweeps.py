@@ -20,11 +20,8 @@ MAX_SWEEPS = 10
 class RangeSweep:
     """Sweeps the shards of a phase, and keeps the contributions of the workers until all blocks are updated.
 
-    Within the context `running`, workers sweep. Call `finish` there, and `update` afterwards.
+    Workers sweep within the context `running`. Call `update` afterwards.
     """
-
-    #: Waits for the first sweep. It exists only within `running`.
-    _finish_first: FinishSweep
 
     def __init__(
         self,
@@ -61,19 +58,18 @@ class RangeSweep:
         return sum(contribution.seconds_update for contribution in self._contributions)
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Let the workers sweep. If the context is left without a call of `finish`, their sweeps end."""
-        with self._start(self._missing()) as self._finish_first:
-            try:
-                yield
-            finally:
-                # It refers to this object. Such a cycle would keep the deltas on the workers.
-                del self._finish_first
+    def running(self) -> Iterator[Callable[[], None]]:
+        """Let the workers sweep, and yield a function that waits until all shards are swept.
 
-    def finish(self) -> None:
-        """Wait until all shards are swept. Those of workers that die are swept again."""
-        self._add(self._finish_first())
-        self._sweep_missing()
+        Shards of workers that die are swept again. If the context is left without that call, the sweeps end.
+        """
+        with self._start(self._missing()) as finish_first:
+
+            def finish() -> None:
+                self._add(finish_first())
+                self._sweep_missing()
+
+            yield finish
 
     def _start(self, positions: list[int]) -> contextlib.AbstractContextManager[FinishSweep]:
         self._sweeps += 1
@@ -90,9 +86,7 @@ class RangeSweep:
             if self._sweeps == MAX_SWEEPS:
                 raise TaskLost(
                     f"step {self._phase.step}: {len(missing)} shards were lost {MAX_SWEEPS} times, because the workers "
-                    f"that swept them died, or because Dask wrote their results to disk; look at the workers' logs, "
-                    f"set distributed.worker.memory.target and spill to false where you start workers yourself, then "
-                    f"resume the run"
+                    f"that swept them died; look at the workers' logs, then resume the run"
                 )
             with self._start(missing) as finish:
                 self._add(finish())
@@ -103,8 +97,8 @@ class RangeSweep:
         """Return the positions of the shards that no contribution has."""
         swept: set[int] = set()
         accepted = []
-        for contribution in self._contributions:
-            # If Dask believed that a worker had died, another one may have swept the same shards.
+        for contribution in reversed(self._contributions):
+            # If Dask believes that a worker has died, others sweep its shards again.
             if contribution.reports and swept.isdisjoint(contribution.reports):
                 swept |= contribution.reports.keys()
                 accepted.append(contribution)
@@ -124,7 +118,7 @@ class RangeSweep:
                     return self._train_grid()
                 return self._update_blocks()
             except ContributionLost as lost:
-                self._contributions = [c for c in self._contributions if c.address != lost.address]
+                self._contributions = [c for c in self._contributions if c.source.address != lost.address]
                 self._sweep_missing()
 
     def _update_blocks(self) -> list[AppliedBlock]:

@@ -28,6 +28,7 @@ from corpusmill.pipeline.engine.worker.contributions import (
     Source,
     SweepOutcome,
     SweepPhase,
+    SweptDeltas,
     sweep_shards,
     update_blocks,
 )
@@ -69,7 +70,7 @@ class Worker:
         self.is_member = True
         self.is_busy = False
         self.tasks: list[SimulatedTask] = []
-        self.data: dict[str, Contribution] = {}
+        self.deltas = SweptDeltas()
 
 
 class Cluster:
@@ -149,8 +150,8 @@ class Cluster:
         """Return what a worker has swept; raise ContributionLost if it has died."""
         self.world.pause()
         for worker in self.workers:
-            if worker.address == source.address and source.identifier in worker.data:
-                return worker.data[source.identifier].pieces(indices)
+            if worker.address == source.address:
+                return worker.deltas.fetch(source, indices)
         raise ContributionLost(source.address)
 
 
@@ -237,12 +238,8 @@ class Simulated(Executor):
                 task.is_cancelled = not task.is_done
 
     def _sweep(self, worker: Worker, phase: SweepPhase, pool: Pool, on_swept: OnSwept) -> Contribution:
-        found = sweep_shards(phase, Taken(self.world, pool, worker.address), on_swept, "key", worker.address)
-        worker.data[found.identifier] = found
-        # As on a real cluster, only the reports travel.
-        travelled = object.__new__(Contribution)
-        travelled.__dict__.update(found.__getstate__())
-        return travelled
+        queue = Taken(self.world, pool, worker.address)
+        return sweep_shards(phase, queue, on_swept, worker.deltas, worker.address)
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]

@@ -12,13 +12,14 @@ from distributed.utils import sync
 from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from ....kernels.cuda.residents import RESIDENT_SHARE
 from ..device import has_device_space, received, sendable, sends_device_memory
+from ..worker.cache import CACHE
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
-    Contribution,
     ContributionLost,
     Pieces,
     Source,
     SweepPhase,
+    SweptDeltas,
     update_blocks,
 )
 from ..worker.tasks import AppliedBlock
@@ -28,65 +29,61 @@ LOOK_AGAIN_SECONDS = 1.0
 
 
 class Exchange(WorkerPlugin):
-    """Lets other workers fetch the deltas that this worker has swept, and fetches theirs."""
+    """Keeps the deltas that this worker has swept, lets other workers fetch them, and fetches theirs."""
 
     name = "corpusmill-exchange"
     idempotent = True
 
     def setup(self, worker: Worker) -> None:
-        """Register the handler of other workers' requests."""
+        """Register the handlers of requests by other workers and by the scheduler."""
         self.worker = worker
+        self.deltas = SweptDeltas()
         worker.handlers["corpusmill_give"] = self.give
+        worker.stream_handlers["corpusmill_forget"] = self.forget
+
+    def forget(self, run: str) -> None:
+        """Forget what this worker keeps for a run. The scheduler sends this when training ends."""
+        CACHE.forget(run)
+        self.deltas.forget(run)
 
     async def give(self, source: Source, indices: list[int], to_device: bool) -> object:
-        """Return the pieces of some blocks of a contribution, or None if this worker does not have it.
+        """Return the pieces of some blocks of a contribution, or None if this worker does not have its deltas.
 
         ``to_device``: those on the device of this worker go to that of the other one. Otherwise, the answer also has
         what this worker has done on its device, for the metrics of the task that fetches.
         """
-        contribution = self._own_contribution(Source(*source))
-        if contribution is None:
+        source = Source(*source)
+        try:
+            if to_device:
+                return {"pieces": _sendable(self.deltas.fetch(source, indices)), "traffic": []}
+            # In another thread, because packing takes long, and this one answers all requests.
+            pieces, traffic = await asyncio.to_thread(self.deltas.fetch_packed, source, indices)
+        except ContributionLost:
             return None
-        if to_device:
-            return {"pieces": _sendable(contribution.pieces(indices)), "traffic": []}
-        # In another thread, because packing takes long, and this one answers all requests.
-        pieces, traffic = await asyncio.to_thread(contribution.packed_pieces, indices)
         return {"pieces": to_serialize(pieces), "traffic": [[*entry, *total] for entry, total in traffic.items()]}
-
-    def _own_contribution(self, source: Source) -> Contribution | None:
-        contribution = self.worker.data.get(source.key)
-        if not isinstance(contribution, Contribution) or contribution.identifier != source.identifier:
-            return None
-        if not contribution.has_deltas:
-            # Dask moved the result to the disk of this worker, or to this worker from another one.
-            return None
-        return contribution
 
     def fetch(self, source: Source, indices: list[int]) -> Pieces:
         """Return the pieces of some blocks of a contribution; raise ContributionLost if its worker has died."""
         if source.address == self.worker.address:
-            contribution = self._own_contribution(source)
-            pieces = None if contribution is None else contribution.pieces(indices)
-        else:
-            # Several threads fetch at the same time.
-            expected = FETCHES_AT_ONCE * source.nbytes
-            to_device = (
-                source.on_device and sends_device_memory(source.address) and has_device_space(expected, RESIDENT_SHARE)
-            )
-            given = sync(self.worker.loop, self._fetch, source, indices, to_device)
-            if given is None:
-                raise ContributionLost(source.address)
-            pieces = given["pieces"]
-            # Between workers in one process, nothing is serialized.
-            if isinstance(pieces, Serialize):
-                pieces = pieces.data
-            if to_device:
-                pieces = [(node, [received(delta) for delta in deltas]) for node, deltas in pieces]
-            for operation, cause, calls, nbytes in given["traffic"]:
-                LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
-        if pieces is None:
+            return self.deltas.fetch(source, indices)
+        # Several threads fetch at the same time.
+        expected = FETCHES_AT_ONCE * source.nbytes
+        to_device = (
+            source.on_device and sends_device_memory(source.address) and has_device_space(expected, RESIDENT_SHARE)
+        )
+        given = sync(self.worker.loop, self._fetch, source, indices, to_device)
+        if given is None:
             raise ContributionLost(source.address)
-        return pieces
+        pieces: Any = given["pieces"]
+        # Between workers in one process, nothing is serialized.
+        if isinstance(pieces, Serialize):
+            pieces = pieces.data
+        if to_device:
+            pieces = [(node, [received(delta) for delta in deltas]) for node, deltas in pieces]
+        for operation, cause, calls, nbytes in given["traffic"]:
+            LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
+        found: Pieces = pieces
+        return found
 
     async def _fetch(self, source: Source, indices: list[int], to_device: bool) -> dict[str, Any] | None:
         partner = self.worker.rpc(source.address)

@@ -1,7 +1,10 @@
-"""A plugin for Dask's scheduler: it keeps the pools of shards, and assigns shards to workers."""
+"""A plugin for Dask's scheduler: it keeps the pools of shards, and assigns shards to workers.
+
+When a worker dies, others take its shards at once, and no task waits for it.
+"""
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -10,13 +13,11 @@ from ..capacity import Capacity
 from ..worker.overlap import MAX_AHEAD
 from .pool import Pool, divided
 
-#: Prefix of the keys of all tasks that sweep.
-SWEEP_PREFIX = "sweep-"
-
 
 class ShardLease(NamedTuple):
     """Positions of shards that the scheduler has assigned to a worker."""
 
+    address: str
     taken: list[int]
     upcoming: list[int]  # shards that the worker will probably take next
     is_last: bool  # whether no shard is left for anybody
@@ -50,7 +51,7 @@ class Leases(SchedulerPlugin):
         if found is None:
             return None
         if not threads:
-            return ShardLease([], [], False) if found.left else None
+            return ShardLease(address, [], [], False) if found.left else None
         return _lease(found, address, threads, least)
 
     def begin(self, pool: str, address: str) -> bool:
@@ -77,14 +78,13 @@ class Leases(SchedulerPlugin):
     def workers_wanted(self) -> int:
         """Return how many workers can be used now: the used ones, and one for each shard that nobody has taken.
 
-        A worker is used if it sweeps, or if it has a contribution. A worker that has swept its shards may be idle, but
-        its deltas are needed until the blocks are updated.
+        A worker that has swept its shards may be idle, but its deltas are needed until the blocks are updated. The pool
+        is open until then, and until the next step.
         """
-        used = 0
-        for worker in self.scheduler.workers.values():
-            keys = {task.key for task in worker.has_what} | {task.key for task in worker.processing}
-            used += any(str(key).startswith(SWEEP_PREFIX) for key in keys)
-        return used + sum(pool.left for pool in self.pools.values())
+        used: set[str] = set()
+        for pool in self.pools.values():
+            used |= pool.paces.keys() | pool.begun
+        return len(used & self.scheduler.workers.keys()) + sum(pool.left for pool in self.pools.values())
 
     def end(self, name: str) -> None:
         """Close a pool if it is open. The workers that sweep it end after their present shards."""
@@ -94,6 +94,18 @@ class Leases(SchedulerPlugin):
         for address in pool.paces:
             if address in self.scheduler.workers:
                 self.scheduler.worker_send(address, {"op": "corpusmill_stop", "pool": name})
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
+        """Let other workers take the shards of a worker that left, and let tasks that preferred it run anywhere.
+
+        Dask does the latter while other workers are alive. A task that becomes ready while there is no worker at all
+        would wait for the address of the dead worker, and a restarted worker has another address.
+        """
+        for pool in self.pools.values():
+            pool.give_back(worker)
+        for task in scheduler.tasks.values():
+            if task.loose_restrictions and worker in (task.worker_restrictions or ()):
+                task.worker_restrictions = None
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Close the pools of a client that left."""
@@ -106,7 +118,7 @@ def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> ShardLease
     positions = pool.take(address, threads, least=least)
     if not positions:
         return None
-    return ShardLease(positions, pool.upcoming(address, threads * MAX_AHEAD), not pool.left)
+    return ShardLease(address, positions, pool.upcoming(address, threads * MAX_AHEAD), not pool.left)
 
 
 # --- functions that run at the scheduler ---

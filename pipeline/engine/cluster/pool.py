@@ -109,7 +109,7 @@ class Pool:
     """The shards of a step that no worker has taken yet.
 
     ``homes`` has, by the address of a worker, the positions of the shards that it should sweep and that nobody has
-    taken. ``taken`` has the positions of the other shards.
+    taken. ``taken`` has the positions of the other shards, and the addresses of the workers that have taken them.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Pool:
     client: str
     shards: range  # numbers of the step's shards; a position is an index of this range
     homes: dict[str, deque[int]] = field(default_factory=dict)
-    taken: set[int] = field(default_factory=set)
+    taken: dict[int, str] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
     paces: dict[str, _Pace] = field(default_factory=dict)
     speeds: "_Speeds | None" = None
@@ -151,8 +151,18 @@ class Pool:
         else:
             shards = self._steal(count, now)
         pace.taken += len(shards)
-        self.taken.update(shards)
+        self.taken |= dict.fromkeys(shards, address)
         return shards
+
+    def give_back(self, address: str) -> None:
+        """Let others take all shards of a worker that died, also those that it has swept: its deltas are lost."""
+        lost = [position for position, worker in self.taken.items() if worker == address]
+        for position in lost:
+            del self.taken[position]
+        if lost:
+            self.homes[address] = deque(sorted([*lost, *self.homes.get(address, ())]))
+        self.paces.pop(address, None)
+        self.speeds = None
 
     def measure_anew(self) -> None:
         """Forget how fast the workers were, because some of them are paused now."""

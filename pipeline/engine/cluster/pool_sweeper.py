@@ -10,7 +10,6 @@ from distributed import Status, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.utils import sync
 
-from ..worker.cache import CACHE
 from ..worker.contributions import (
     Contribution,
     ShardQueue,
@@ -20,6 +19,7 @@ from ..worker.contributions import (
     update_if_complete,
 )
 from ..worker.tasks import ShardProgress
+from .exchange import Exchange
 from .leases import ShardLease
 
 #: A worker takes at least as many shards at a time as its threads sweep in these seconds, because a request takes a few
@@ -49,7 +49,6 @@ class PoolSweeper(WorkerPlugin):
         self._pools: set[str] = set()  # those that this worker takes shards from
         self._stopped: set[str] = set()  # those of them that were closed before all shards were swept
         worker.stream_handlers["corpusmill_stop"] = self.stop
-        worker.stream_handlers["corpusmill_forget"] = CACHE.forget
 
     def stop(self, pool: str) -> None:
         """End this worker's sweep of a pool after the present shards. The scheduler sends this."""
@@ -61,24 +60,27 @@ class PoolSweeper(WorkerPlugin):
         """Return whether no other shard of a pool should be swept."""
         return pool in self._stopped
 
-    def sweep(self, phase: SweepPhase, pool: str, key: str, lease: ShardLease | None) -> Contribution:
+    def sweep(self, phase: SweepPhase, pool: str, lease: ShardLease | None) -> Contribution | None:
         """Sweep shards of a pool with all threads of this worker, until it has none left for this worker.
 
-        It begins with those of ``lease``, if there is one.
+        It begins with those of ``lease``, if there is one for this worker. If a worker dies, Dask repeats its task on
+        another worker. Its lease is void then. Return None if this worker sweeps the pool already.
         """
         with self._lock:
             if pool in self._pools:
-                # If a worker dies, Dask repeats its task on another worker, which may sweep this pool already.
-                return Contribution(key, self.worker.address, {}, [])
+                return None
             self._pools.add(pool)
+        if lease is not None and lease.address != self.worker.address:
+            lease = None
+        deltas = cast(Exchange, self.worker.plugins[Exchange.name]).deltas
         taken = _Taken(self, phase, pool, lease)
         progress = _Progress(self.worker, swept_topic(phase), pool)
         helpers = (self.worker.executors["default"], self.worker.state.nthreads - 1)
 
         try:
-            contribution = sweep_shards(phase, taken, progress.report, key, self.worker.address, helpers)
+            contribution = sweep_shards(phase, taken, progress.report, deltas, self.worker.address, helpers)
             # Tasks that update blocks on other workers as well would take longer than the update on this one.
-            update_if_complete(phase, contribution)
+            update_if_complete(phase, contribution, deltas.fetch)
             return contribution
         finally:
             with self._lock:
@@ -176,7 +178,7 @@ class _Progress:
         self._worker.log_event(self._topic, {"pool": self._pool, "swept": swept})
 
 
-def sweep_on_worker(phase: SweepPhase, pool: str, key: str, lease: ShardLease | None) -> Contribution:
+def sweep_on_worker(phase: SweepPhase, pool: str, lease: ShardLease | None) -> Contribution | None:
     """Sweep shards on this worker, first those of the lease."""
     sweeper = cast(PoolSweeper, get_worker().plugins[PoolSweeper.name])
-    return sweeper.sweep(phase, pool, key, lease)
+    return sweeper.sweep(phase, pool, lease)

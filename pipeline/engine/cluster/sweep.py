@@ -1,7 +1,6 @@
 """Sweeps the shards of a step on the workers of a Dask cluster: one task per worker."""
 
 import contextlib
-import copy
 import queue
 import time
 import uuid
@@ -13,7 +12,7 @@ from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, OnSwept, SweepOutcome, SweepPhase
 from .exchange import update_on_worker
-from .leases import SWEEP_PREFIX, ShardLease, close_pool, has_untaken_shards, open_divided_pool
+from .leases import ShardLease, close_pool, has_untaken_shards, open_divided_pool
 from .pool import Pool
 from .pool_sweeper import sweep_on_worker
 from .watch import await_worker, workers_of
@@ -43,29 +42,29 @@ def submit_graph(
     """Submit tasks with one message to the scheduler; return their futures in order.
 
     ``calls`` has the function and the arguments of each task by its key. ``places`` may have the address of the worker
-    that a task should run on. If it may move, it runs elsewhere when that worker dies. Otherwise it would wait for a
-    worker that may never come back.
+    that each task should run on. If tasks may move, they run elsewhere when their worker dies. Otherwise they would
+    wait for a worker that may never come back.
     """
     graph = {key: DaskTask(key, *call) for key, call in calls.items()}
     if not places:
         return client.get(graph, list(graph), sync=False)
-    layers = {}
-    for key, task in graph.items():
-        annotations = {"workers": [places[key]], "allow_other_workers": may_move}
-        layers[key] = MaterializedLayer({key: task}, annotations=annotations)
-    return client.get(HighLevelGraph(layers, {key: set() for key in layers}), list(graph), sync=False)
+    addresses = {key: [places[key]] for key in graph}
+    # The scheduler calls the first one for each key.
+    annotations = {"workers": addresses.__getitem__, "allow_other_workers": may_move}
+    layer = MaterializedLayer(graph, annotations=annotations)
+    return client.get(HighLevelGraph({"tasks": layer}, {"tasks": set()}), list(graph), sync=False)
 
 
 def submit_updates(
     client: "Client", phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
 ) -> "tuple[list[list[int]], list[Future]]":
     """Submit the updates of some blocks; return groups of these blocks, and the future of each group."""
-    holders = sorted({contribution.address for contribution in contributions})
-    mean_bytes = sum(contribution.nbytes for contribution in contributions) // len(contributions)
+    sources = [contribution.source for contribution in contributions]
+    holders = sorted({source.address for source in sources})
+    mean_bytes = sum(source.nbytes for source in sources) // len(sources)
     n_groups = min(len(blocks), len(holders), 1 + mean_bytes // FETCHED_BYTES)
     # Not consecutive blocks: the first ones have the most frequent words, which are in more deltas.
     groups = [blocks[group::n_groups] for group in range(n_groups)]
-    sources = [contribution.source for contribution in contributions]
     attempt = uuid.uuid4().hex[:8]
     calls: dict[str, tuple[Any, ...]] = {}
     places = {}
@@ -104,7 +103,7 @@ class ClusterSweep:
 
     @property
     def receiver(self) -> Callable[[object], None]:
-        """Receives messages of workers. It does not refer to this object, whose futures keep deltas on the workers."""
+        """Receives messages of workers."""
         return self._events.put
 
     @property
@@ -163,7 +162,7 @@ class ClusterSweep:
                 self._events.get(timeout=0.1)
 
     def _release(self) -> None:
-        """Let the workers forget their deltas now. The traceback of the error would keep the futures."""
+        """Cancel the tasks that have not begun. The traceback of an error would keep their futures."""
         for future in self._futures:
             future.release()
 
@@ -173,8 +172,8 @@ class ClusterSweep:
             return
         calls: dict[str, tuple[Any, ...]] = {}
         for address, lease in leases.items():
-            key = f"{SWEEP_PREFIX}{self._pool}-{len(self._futures) + len(calls)}"
-            calls[key] = (sweep_on_worker, self._phase, self._pool, key, lease)
+            key = f"sweep-{self._pool}-{len(self._futures) + len(calls)}"
+            calls[key] = (sweep_on_worker, self._phase, self._pool, lease)
             self._running[key] = address
             self._used.add(address)
         for future in submit_graph(self._client, calls, self._running):
@@ -210,12 +209,12 @@ class ClusterSweep:
         # One call for all results, because a call takes a round trip.
         for future, contribution in zip(finished, self._client.gather(finished), strict=True):
             meant_for = self._running.pop(str(future.key))
-            if contribution.address != meant_for:
+            if contribution is None or contribution.source.address != meant_for:
                 self._used.discard(meant_for)
-            # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
-            found = copy.copy(contribution)
-            found.handle = future
-            self._found.append(found)
+            if contribution is not None:
+                self._found.append(contribution)
+            # Dask would repeat the task if its worker died.
+            future.release()
 
     def _report(self, message: Any) -> None:
         if message["pool"] == self._pool:

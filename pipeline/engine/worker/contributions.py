@@ -1,7 +1,7 @@
 """Sweeping many shards on one worker, and merging what the workers have swept.
 
-The result of a worker's sweeps is a `Contribution`. Its deltas stay on the worker; a task that updates a block of the
-model fetches the block's deltas from all contributions and merges them.
+The result of a worker's sweeps is a `Contribution`. The deltas stay on the worker (`SweptDeltas`). A task that updates
+a block of the model fetches the block's deltas from all workers and merges them.
 """
 
 import contextlib
@@ -89,66 +89,81 @@ class SweepPhase:
 Pieces = list[tuple[Node, list[Arrays]]]
 
 
-class Contribution:
-    """What one worker has swept: one report per shard, and the merged deltas.
+class Source(NamedTuple):
+    """Names the deltas that a worker has swept, and the worker. If a task runs twice, their identifiers differ."""
 
-    A pickled contribution has no deltas. Dask keeps the result of a task on its worker, so the deltas stay there while
-    the client has a future of the task, and only the reports travel.
+    identifier: str
+    address: str
+    nbytes: int  # of the deltas of all blocks
+    on_device: bool = False  # whether deltas are on the CUDA device of the worker
+
+
+@dataclass
+class Contribution:
+    """What one worker has swept: one report per shard, and where the merged deltas are.
+
+    The deltas stay on the worker, see `SweptDeltas`.
     """
 
-    def __init__(
-        self,
-        key: str,
-        address: str,
-        reports: dict[int, ShardReport],
-        pieces: Pieces,
-        pack: Callable[[Arrays], Arrays] | None = None,
-    ):
-        self.identifier = uuid.uuid4().hex
-        self.key = key  # of the Dask task
+    source: Source
+    reports: dict[int, ShardReport]  # by position of the shard
+    #: The results of updating all blocks of the range, if this worker has swept all shards.
+    applied: list[AppliedBlock] | None = None
+    seconds_update: float = 0.0
+
+
+class ContributionLost(Exception):
+    """The worker at this address no longer has its deltas. Its shards have to be swept again."""
+
+    def __init__(self, address: str):
+        super().__init__(address)
         self.address = address
-        self.reports = reports  # by position of the shard
-        #: The results of updating all blocks of the range, if this worker has swept all shards.
-        self.applied: list[AppliedBlock] | None = None
-        self.seconds_update = 0.0
-        self.handle: object = None  # at the client: keeps the deltas on the worker
-        self.nbytes = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
-        #: Whether deltas are on the CUDA device of this worker.
-        self.on_device = any(RESIDENTS.find(array) is not None for array in _arrays_of(pieces))
-        self.has_deltas = True
-        self._pieces = pieces
-        self._pack = pack
 
-    def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_pieces": [], "_pack": None, "has_deltas": False}
 
-    def __sizeof__(self) -> int:
-        # Dask shows the sizes of results on its dashboard.
-        return self.nbytes
+class SweptDeltas:
+    """The deltas that one worker has swept. It keeps them until its next phase of the same run.
 
-    @property
-    def source(self) -> "Source":
-        """Where to fetch the deltas."""
-        return Source(self.key, self.identifier, self.address, self.nbytes, self.on_device)
+    Dask does not know them. It copies the results of tasks, drops one of two copies, and writes results to disk.
+    """
 
-    def pieces(self, indices: Iterable[int]) -> Pieces:
-        """Return the deltas of some blocks, for each node of the merge tree.
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[SweepPhase, Pieces]] = {}  # by identifier
+
+    def keep(self, phase: SweepPhase, address: str, pieces: Pieces) -> Source:
+        """Keep the deltas that this worker has swept in one task."""
+        identifier = uuid.uuid4().hex
+        self._kept[identifier] = (phase, pieces)
+        size = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
+        return Source(identifier, address, size, any(RESIDENTS.find(array) is not None for array in _arrays_of(pieces)))
+
+    def forget(self, run: str, but: str = "") -> None:
+        """Forget the deltas of a run, except those of the phase ``but``. The blocks have the others."""
+        for identifier, (phase, _) in list(self._kept.items()):
+            if phase.job.name == run and phase.name != but:
+                del self._kept[identifier]
+
+    def fetch(self, source: Source, indices: Iterable[int]) -> Pieces:
+        """Return the deltas of some blocks, for each node of the merge tree. Raises ContributionLost.
 
         ``indices`` are the positions of the blocks in the range of blocks that was swept.
         """
+        if source.identifier not in self._kept:
+            raise ContributionLost(source.address)
         chosen = list(indices)
-        return [(node, [deltas[index] for index in chosen]) for node, deltas in self._pieces]
+        _, pieces = self._kept[source.identifier]
+        return [(node, [deltas[index] for index in chosen]) for node, deltas in pieces]
 
-    def packed_pieces(self, indices: Iterable[int]) -> tuple[Pieces, Traffic]:
+    def fetch_packed(self, source: Source, indices: Iterable[int]) -> tuple[Pieces, Traffic]:
         """Return the same in the form in which deltas travel through the memory of the host.
 
         The second result is what this has done on the CUDA device.
         """
         with LEDGER.recording() as traffic:
-            pieces = self.pieces(indices)
-            if self._pack is not None:
-                pieces = [(node, [self._pack(delta) for delta in deltas]) for node, deltas in pieces]
-            if self.on_device:
+            pieces = self.fetch(source, indices)
+            phase, _ = self._kept[source.identifier]
+            pack = phase.job.algorithm.merge.pack
+            pieces = [(node, [pack(delta) for delta in deltas]) for node, deltas in pieces]
+            if source.on_device:
                 RESIDENTS.bring_back(_arrays_of(pieces))
         return pieces, traffic
 
@@ -159,36 +174,8 @@ def _arrays_of(pieces: Pieces) -> Iterator[np.ndarray]:
             yield from delta.values()
 
 
-class Source(NamedTuple):
-    """Names a contribution. If its task runs twice, the two contributions have different identifiers."""
-
-    key: str
-    identifier: str
-    address: str
-    nbytes: int  # of the deltas of all blocks
-    on_device: bool = False  # see `Contribution.on_device`
-
-
-class ContributionLost(Exception):
-    """The worker at this address no longer has its contribution. Its shards have to be swept again."""
-
-    def __init__(self, address: str):
-        super().__init__(address)
-        self.address = address
-
-
 #: Returns the pieces of some blocks of a contribution; raises ContributionLost.
 Fetch = Callable[[Source, list[int]], Pieces]
-
-
-def fetch_from(contributions: Iterable[Contribution]) -> Fetch:
-    """Return a function that fetches from contributions of this process."""
-    kept = {contribution.identifier: contribution for contribution in contributions}
-
-    def fetch(source: Source, indices: list[int]) -> Pieces:
-        return kept[source.identifier].pieces(indices)
-
-    return fetch
 
 
 #: Receives the position of a shard that was swept, and the report.
@@ -242,15 +229,16 @@ def sweep_shards(
     phase: SweepPhase,
     queue: ShardQueue,
     on_swept: OnSwept,
-    key: str = "",
+    swept_deltas: SweptDeltas,
     address: str = "",
     helpers: tuple[ThreadPool, int] | None = None,
 ) -> Contribution:
     """Sweep the shards of a queue.
 
-    ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
-    of them sweep too. All states are on disk when this function returns.
+    ``swept_deltas`` are those of this worker, and ``address`` is that of a Dask worker. ``helpers`` is a pool of
+    threads, and how many of them sweep too. All states are on disk when this function returns.
     """
+    swept_deltas.forget(phase.job.name, but=phase.name)
     sums = phase.partial_sums(may_overwrite=True)
     reports: dict[int, ShardReport] = {}
     failed = threading.Event()
@@ -289,7 +277,7 @@ def sweep_shards(
         if reports:
             merging.enter_context(_measuring(next(iter(reports.values()))))
         pieces = sums.items()
-    return Contribution(key, address, reports, pieces, phase.job.algorithm.merge.pack)
+    return Contribution(swept_deltas.keep(phase, address, pieces), reports)
 
 
 @contextlib.contextmanager
@@ -306,7 +294,7 @@ def _measuring(report: ShardReport) -> Iterator[None]:
     add_numbers(report["device"], device.totals)
 
 
-def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
+def update_if_complete(phase: SweepPhase, contribution: Contribution, fetch: Fetch) -> None:
     """Update the blocks here if this worker has swept all shards. No other worker has deltas of these blocks then."""
     if len(contribution.reports) < len(phase.shards):
         return
@@ -314,7 +302,7 @@ def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
     if has_grid(phase.job.algorithm):
         return
     started = time.perf_counter()
-    contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], fetch_from([contribution]))
+    contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], fetch)
     contribution.seconds_update = time.perf_counter() - started
 
 

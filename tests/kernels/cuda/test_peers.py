@@ -259,7 +259,10 @@ def test_counts_of_lda_go_from_device_to_device(cluster, protocol, tmp_path):
 def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_path):
     from corpusmill import LDA
     from corpusmill.pipeline.engine.packing import unpack
-    from corpusmill.pipeline.engine.worker.contributions import Contribution
+    from corpusmill.pipeline.engine.run import RunStore
+    from corpusmill.pipeline.engine.training import Training
+    from corpusmill.pipeline.engine.worker.contributions import SweepPhase, SweptDeltas
+    from corpusmill.pipeline.engine.worker.tasks import Job
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=4, length=8)
     chunk = corpus.read_chunk(0)
@@ -267,9 +270,11 @@ def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_
     z = np.random.default_rng(0).integers(0, 3, chunk.n_tokens).astype(np.uint16)
     words = (0, corpus.n_words)
     counts = cuda_esca.finish_words(cuda_esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, 3, None))
-    given = Contribution("key", "tcp://", {}, [((0, 1), [counts])], algorithm.pack)
-    assert given.on_device
-    ((_, (packed,)),), traffic = given.packed_pieces([0])
+    phase = SweepPhase(Job(Training(algorithm, None, RunStore("run"), 1), n_chunks=1), 1)
+    swept = SweptDeltas()
+    source = swept.keep(phase, "tcp://", [((0, 1), [counts])])
+    assert source.on_device
+    ((_, (packed,)),), traffic = swept.fetch_packed(source, [0])
     (array,) = packed.values()
     downloads = [entry.cause for entry in traffic if entry.operation == Operation.DOWNLOAD]
     assert downloads == ["lengths of packed rows", "packed counts"]

@@ -26,6 +26,6 @@ def test_a_worker_that_was_fast_gets_its_first_shards_with_its_task():
         fast, other = first
         client.run_on_scheduler(call_fast, fast)
         second = open_pool("second")
-        assert second == {fast: ShardLease([0, 1, 2, 3], [4, 5, 6, 7], False), other: None}
+        assert second == {fast: ShardLease(fast, [0, 1, 2, 3], [4, 5, 6, 7], False), other: None}
         # These shards are taken; others are left for the other worker.
         assert client.run_on_scheduler(has_untaken_shards, "second", False)

@@ -91,7 +91,7 @@ def test_every_shard_is_taken_once(threads):
     _, swept = sweep(pool, {f"w{w}": 1.0 + w / 10 for w in range(5)}, threads)
     assert sorted(shard for shards in swept.values() for shard in shards) == list(range(97))
     assert pool.left == 0
-    assert pool.taken == set(range(97))
+    assert pool.taken.keys() == set(range(97))
 
 
 def test_equal_workers_sweep_their_own_shards_in_order():
@@ -115,6 +115,16 @@ def test_shards_of_a_worker_that_never_asks_are_swept_by_others():
     end, swept = sweep(pool_of(40, 2), {"w0": 1.0})
     assert end == 40
     assert len(swept["w0"]) == 40
+
+
+def test_the_shards_of_a_worker_that_died_are_taken_again_by_others():
+    pool = pool_of(16, 2)
+    assert pool.take("w0", 1, 0.0) == [0]
+    assert pool.take("w1", 1, 0.0) == [8]
+    pool.give_back("w1")
+    assert list(pool.homes["w1"]) == list(range(8, 16))
+    _, swept = sweep(pool, {"w0": 1.0})
+    assert sorted(swept["w0"]) == list(range(1, 16))
 
 
 def test_a_single_slow_worker_sweeps_everything():

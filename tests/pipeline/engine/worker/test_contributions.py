@@ -1,26 +1,44 @@
 """What a worker has swept: its deltas stay on the worker, and only numbers travel to the client."""
 
 import contextlib
-import pickle
 
 import numpy as np
 import pytest
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.engine.worker.contributions import Contribution, update_if_complete
+from corpusmill.pipeline.engine.worker.contributions import (
+    ContributionLost,
+    SweepPhase,
+    SweptDeltas,
+    update_if_complete,
+)
+from corpusmill.pipeline.engine.worker.tasks import Job
 from helpers.toy import Tally, equal_blocks, write_toy_corpus
 
 
-def test_a_contribution_travels_without_its_deltas():
-    deltas = [{"values": np.zeros(1 << 20)} for _ in range(3)]
-    contribution = Contribution("key", "address", {}, [((0, 1), deltas)])
-    sent = pickle.dumps(contribution)
-    assert len(sent) < 1000
-    received = pickle.loads(sent)
-    assert received.nbytes == 3 << 23
-    assert not received.has_deltas
-    assert received.pieces([0]) == []
+def phase_of(step, name):
+    training = Training(Tally(bounds=equal_blocks(3)), None, RunStore("run"), 2)
+    return SweepPhase(Job(training, n_chunks=1, name=name), step)
+
+
+def test_deltas_stay_on_their_worker_until_its_next_phase_or_the_end_of_the_run():
+    swept = SweptDeltas()
+    deltas = [{"values": np.full(1 << 20, block)} for block in range(3)]
+    phase = phase_of(1, "run")
+    source = swept.keep(phase, "address", [((0, 1), deltas)])
+    other = swept.keep(phase_of(1, "other"), "address", [])
+    assert source.nbytes == 3 << 23
+    assert swept.fetch(source, [2]) == [((0, 1), [deltas[2]])]
+    swept.forget("run", but=phase.name)
+    assert swept.fetch(source, [0]) == [((0, 1), [deltas[0]])]
+    swept.forget("run", but=phase_of(2, "run").name)
+    with pytest.raises(ContributionLost):
+        swept.fetch(source, [0])
+    assert swept.fetch(other, []) == []
+    swept.forget("other")
+    with pytest.raises(ContributionLost):
+        swept.fetch_packed(other, [])
 
 
 @pytest.mark.parametrize("n_ranges", [1, 3])
@@ -31,6 +49,7 @@ def test_one_worker_updates_the_blocks_that_it_has_swept_alone(tmp_path, n_range
         """Updates as a worker does that has swept all shards, and fails if an update is requested again."""
 
         def __init__(self):
+            super().__init__()
             self.found = []
 
         @contextlib.contextmanager
@@ -40,7 +59,7 @@ def test_one_worker_updates_the_blocks_that_it_has_swept_alone(tmp_path, n_range
                 def finish_and_update():
                     swept = finish()
                     (contribution,) = swept.contributions
-                    update_if_complete(phase, contribution)
+                    update_if_complete(phase, contribution, self._deltas.fetch)
                     self.found.append(contribution)
                     return swept
 

@@ -24,8 +24,8 @@ from ..engine.executors import OnDask, executor_for
 from .base.blocks import equal_blocks
 from .base.fit_options import FitOptions
 from .base.inputs import DataLike
-from .base.parameters import RandomState
 from .base.saved import SavedModel
+from .base.scikit_learn import RandomState
 from .base.text import CorpusEstimator, TextEstimator
 
 #: The environment variable with the modules, separated by commas, that stored runs and models may name.

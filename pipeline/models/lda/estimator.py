@@ -16,8 +16,8 @@ from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_data
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
-from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
+from ..base.scikit_learn import RandomState
 from ..base.scored import ScoredEstimator
 from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel

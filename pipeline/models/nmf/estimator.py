@@ -22,8 +22,8 @@ from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
 from ..base.columns import MatrixColumns, columns_of
 from ..base.inputs import CheckedInput, DataLike, InputMatrix, corpus_of, read_input
-from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
+from ..base.scikit_learn import RandomState
 from ..base.scored import ScoredEstimator
 from ..base.text import held_out_documents, not_documents
 from ..base.topics import TopicModel

@@ -16,8 +16,8 @@ from ..base.blocks import cut_equally, equal_blocks
 from ..base.columns import checked_input
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
-from ..base.parameters import RandomState
 from ..base.saved import SavedModel, TrainedModel
+from ..base.scikit_learn import RandomState
 from ..base.text import CorpusEstimator
 from ..other_names import explain_parameters
 from ..vectors.vectors import WordVectors

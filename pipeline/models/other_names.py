@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 _FIT = "pass the data to fit"
 _CLIENT = "pass a Dask client to fit"
@@ -189,19 +189,17 @@ ATTRIBUTES = {
 }
 
 
-class ExplainsOtherNames:
-    """Mixin for classes whose missing attributes are explained if another library has them."""
+def explain_attribute(model: object, name: str) -> Any:
+    """Raise the AttributeError of a missing name, with what to use instead of a name of another library.
 
-    if not TYPE_CHECKING:  # otherwise a type checker takes every name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise the AttributeError of a missing name, with what to use instead of a name of another library."""
-            # gensim's models have their parameters as attributes, such as num_topics.
-            hint = hint_about(name, type(self), ATTRIBUTES) or hint_about(name, type(self), PARAMETERS)
-            if hint:
-                raise AttributeError(f"{type(self).__name__} has no {name}: {hint}")
-            # This raises the error again that led here: that of a missing name, or of a property.
-            return object.__getattribute__(self, name)
+    Classes use it as ``__getattr__``, but not for type checkers, which would take every name for an attribute.
+    """
+    # gensim's models have their parameters as attributes, such as num_topics.
+    hint = hint_about(name, type(model), ATTRIBUTES) or hint_about(name, type(model), PARAMETERS)
+    if hint:
+        raise AttributeError(f"{type(model).__name__} has no {name}: {hint}")
+    # This raises the error again that led here: that of a missing name, or of a property.
+    return object.__getattribute__(model, name)
 
 
 def explain_parameters(init: Callable[..., None]) -> Callable[..., None]:

@@ -246,3 +246,9 @@ def _describe_place(values: MatrixBlock, bad: np.ndarray) -> str:
     """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
     row, column, _ = first_marked_entry(values, bad)
     return f"row {row}, column {column}"
+
+
+def check_count(count: object, name: str, least: int = 0) -> None:
+    """Raise ValueError unless the parameter called ``name`` is an integer of at least ``least``."""
+    if not is_count(count, least):
+        raise ValueError(f"{name} is {count!r}: choose an integer of {least} or more")

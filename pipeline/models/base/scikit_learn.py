@@ -14,7 +14,7 @@ import numpy as np
 
 from ....io.stores.store import JsonObject, to_json
 from ...engine.algorithm import EXECUTION_PARAMETERS
-from ..other_names import PARAMETERS, ExplainsOtherNames, hint_about
+from ..other_names import PARAMETERS, explain_attribute, hint_about
 from .columns import columns_of
 from .inputs import DataLike, TransformOutput, in_container
 from .saved import TrainedModel
@@ -36,7 +36,7 @@ class NotFittedError(ValueError, AttributeError):
     """The estimator is not fitted yet. Where scikit-learn is loaded, its own error is raised instead."""
 
 
-class ScikitLearnEstimator(ExplainsOtherNames):
+class ScikitLearnEstimator:
     """An estimator as scikit-learn's pipelines, grid searches, ``clone`` and ``check_estimator`` expect it.
 
     Its constructor stores each argument in an attribute of the same name. Its ``transform`` returns one row per
@@ -54,6 +54,9 @@ class ScikitLearnEstimator(ExplainsOtherNames):
     _sklearn_output_config: dict[str, str]
 
     model_: TrainedModel
+
+    if not TYPE_CHECKING:
+        __getattr__ = explain_attribute
 
     # --- parameters ---
 

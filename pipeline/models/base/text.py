@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,7 @@ from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, TransformOutput, corpus_of, is_count, read_input
-from .topics import TopicModel, check_count
+from .inputs import DataLike, InputMatrix, TransformOutput, check_count, corpus_of, read_input
 from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
 
 class TextEstimator(Estimator[DataT]):
     """Base class of the models that apply to documents. `CorpusEstimator` is for those that also train on them only."""
+
+    #: Whether the columns of ``transform`` are topics; see `TopicModel`.
+    _has_topics: ClassVar[bool] = False
 
     @property
     def words_(self) -> list[str]:
@@ -228,10 +230,9 @@ class TextEstimator(Estimator[DataT]):
         }
 
     def _check_top(self, top: int) -> None:
-        if not isinstance(self, TopicModel):
+        if not self._has_topics:
             raise ValueError(f"top is {top}, but {self._kind} models have no topics: leave it out")
-        if not is_count(top, least=1):
-            raise ValueError(f"top is {top!r}: choose an integer of 1 or more")
+        check_count(top, "top", least=1)
 
     def query(self, words: Sequence[str]) -> np.ndarray:
         """Transform one document that consists of these words.

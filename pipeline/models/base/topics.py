@@ -1,7 +1,7 @@
-"""What all topic models offer: their topics as lists of words, and measures of these lists."""
+"""What all topic models offer: their topics as lists of words, measures of these lists, and scores of documents."""
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,14 @@ from numpy.typing import ArrayLike
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
+from ....io.stores.store import Arrays
+from ...engine.algorithm import DataT
+from ...engine.data import DataRef
 from ...topics import Topic, words_of
+from . import apply
 from .coherence import topic_coherence, topic_diversity
-from .inputs import CheckedInput, DataLike, corpus_of, is_count
+from .inputs import DataLike, check_count, corpus_of
+from .text import TextEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +29,13 @@ if TYPE_CHECKING:
     Documents = Corpus | str | os.PathLike[str] | ArrayLike | Sequence[str] | Sequence[Sequence[str]]
 
 
-class TopicModel(ABC):
-    """Mixin for models of topics. ``isinstance(model, TopicModel)`` tests whether a model has topics."""
+class TopicModel(TextEstimator[DataT]):
+    """Base class of the models that have topics and score documents. Word vectors do neither.
 
-    #: Names of topics by number, read and saved with the model.
-    _topic_names: Mapping[int, str]
-    #: Number of epochs that the model was trained for.
-    n_iter_: int
+    ``isinstance(model, TopicModel)`` tests whether a model is one.
+    """
+
+    _has_topics = True
 
     @property
     def topic_names_(self) -> Mapping[int, str]:
@@ -41,14 +46,6 @@ class TopicModel(ABC):
     @abstractmethod
     def components_(self) -> np.ndarray:
         """The weight of each word in each topic: (K, V)."""
-
-    @abstractmethod
-    def _names(self) -> list[str]:
-        """Return the names of the columns of `components_`: words, names of a matrix's columns, or their numbers."""
-
-    @abstractmethod
-    def _checked_input(self, X: DataLike) -> CheckedInput:
-        """Return data that the model is applied to; raise ValueError if it does not fit the model."""
 
     @abstractmethod
     def _topics(self, n_words: int) -> list[Topic]:
@@ -208,8 +205,67 @@ class TopicModel(ABC):
             return Corpus(os.fspath(checked))
         return corpus_of(checked)
 
+    # --- scores of documents ---
 
-def check_count(count: object, name: str, least: int = 0) -> None:
-    """Raise ValueError unless the parameter called ``name`` is an integer of at least ``least``."""
-    if not is_count(count, least):
-        raise ValueError(f"{name} is {count!r}: choose an integer of {least} or more")
+    @abstractmethod
+    def _score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `_transform_chunk`.
+
+        ``keys`` (D,) uint64 are the keys of the documents' random draws.
+        """
+
+    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
+        """Return the held-out log-likelihood per token by document completion; larger is better.
+
+        Parameters
+        ----------
+        X : corpus, URL or data in memory
+            The documents, as for `transform`.
+        y : ignored
+            Present for scikit-learn's searches.
+        client : distributed.Client, optional
+            Where to score. By default the current Dask client, or this process if there is none.
+
+        Returns
+        -------
+        float
+            The natural logarithm of the likelihood of the second halves of the documents, per token.
+
+        Raises
+        ------
+        DataError
+            If no document has a word of the model.
+
+        Examples
+        --------
+        >>> from corpusmill import LDA
+        >>> documents = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+        >>> lda = LDA(n_components=2, max_iter=20).fit(documents)
+        >>> lda.score(documents) < 0
+        True
+        """
+        sums = self._score_sums(X, client=client)
+        return float(sums["log_likelihood"] / int(sums["tokens"]))
+
+    def _score_sums(self, X: DataLike, *, client: "Client | None" = None) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
+        return self._sum_scores(X, client, {})
+
+    def _sum_scores(self, X: DataLike, client: "Client | None", options: Mapping[str, object]) -> Arrays:
+        """Add up `_score_chunk` over all documents. ``options`` are further arguments of the model's `_score_chunk`."""
+        corpus = self._open_documents(X)
+        if not corpus.n_documents:
+            reason = "there are no documents here"
+            if corpus.part == "held_out":
+                reason = f"the part {corpus.part!r} has 0 documents: ingest with held_out=0.1"
+            raise DataError(f"{corpus.title}: nothing to score: {reason}")
+        sums = apply.sum_chunks(self, corpus, client, score_chunk, options)
+        if not int(sums.get("tokens", 0)):
+            raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
+        return sums
+
+
+def score_chunk(model: apply.ModelHandle, data: DataRef, index: int, options: Mapping[str, object]) -> Arrays:
+    """Return the sums that the model's ``_score_chunk`` gives for a chunk's documents. This is a task."""
+    estimator, documents = apply.open_documents(model, data, index)
+    return estimator._score_chunk(documents.doc_ptr, documents.words, documents.keys(estimator), **options)

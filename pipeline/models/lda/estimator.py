@@ -18,7 +18,6 @@ from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
-from ..base.scored import ScoredEstimator
 from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
 from ..other_names import explain_parameters
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 METHODS = ("completion", "left-to-right")
 
 
-class LDA(CorpusEstimator, ScoredEstimator[Corpus], TopicModel):
+class LDA(CorpusEstimator, TopicModel[Corpus]):
     """Topics by latent Dirichlet allocation (LDA), for corpora that need not fit into memory.
 
     Choose it to learn what documents are about: each document is a mixture of topics, and each topic is a distribution

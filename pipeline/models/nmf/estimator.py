@@ -24,7 +24,6 @@ from ..base.columns import MatrixColumns, columns_of
 from ..base.inputs import CheckedInput, DataLike, InputMatrix, corpus_of, read_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
-from ..base.scored import ScoredEstimator
 from ..base.text import held_out_documents, not_documents
 from ..base.topics import TopicModel
 from ..other_names import explain_parameters
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class NMF(RestartedEstimator, ScoredEstimator[Corpus | Matrix], TopicModel):
+class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     """Non-negative matrix factorisation A ≈ H·Wᵀ (NMF), for data that need not fit into memory.
 
     Choose it for topics of tf-idf weights, and for matrices of measurements without negative numbers. Rows of A are

@@ -10,7 +10,7 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.extras import needing
 from ....io.messages import other_case
-from ..other_names import ExplainsOtherNames
+from ..other_names import explain_attribute
 from . import evaluation, files, word2vec_format
 from .evaluation import Correlation, GensimSection
 from .files import VectorTable
@@ -61,7 +61,7 @@ class GensimVectors(Protocol):
     expandos: dict[str, np.ndarray]
 
 
-class WordVectors(ExplainsOtherNames):
+class WordVectors:
     """Vectors by word, with the methods of gensim's KeyedVectors.
 
     Methods for lookup, similarity, search, evaluation and word2vec files have the same names, arguments and results as
@@ -109,6 +109,9 @@ class WordVectors(ExplainsOtherNames):
     >>> wv.doesnt_match(["cat", "dog", "car"])
     'car'
     """
+
+    if not TYPE_CHECKING:
+        __getattr__ = explain_attribute
 
     def __init__(
         self, words: Sequence[str], vectors: np.ndarray | Sequence[np.ndarray], counts: np.ndarray | None = None

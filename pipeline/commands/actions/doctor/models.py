@@ -19,7 +19,7 @@ from .....kernels.jit import cache_folders
 from ....ingest.ingest import corpus_from
 from ....models.base.advice import TrainingWarning
 from ....models.base.estimator import Estimator
-from ....models.base.scored import ScoredEstimator
+from ....models.base.topics import TopicModel
 from ....models.lda.estimator import LDA
 from ....models.nmf.estimator import NMF
 from ....models.node2vec.estimator import Node2Vec
@@ -169,5 +169,5 @@ def train_small(name: str) -> None:
             model.fit(data, run=f"{folder}/run")
         if isinstance(data, Corpus):
             model.transform(data)
-            if isinstance(model, ScoredEstimator):
+            if isinstance(model, TopicModel):
                 model.score(data)

@@ -16,9 +16,9 @@ import numpy as np
 from corpusmill import Corpus, Word2Vec
 from corpusmill.kernels.simd.aligned import aligned_copy
 from corpusmill.pipeline.engine.algorithm import Address, Shard
-from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.pool import balanced_places
 from corpusmill.pipeline.engine.grid import Grid
+from corpusmill.pipeline.engine.memory import Capacity
 
 from benchmarks.common import JSON, QUICK, print_row, write_json
 from benchmarks.scale.large_model import write_random_corpus

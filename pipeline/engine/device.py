@@ -5,15 +5,20 @@ same functions, in ``kernels/cuda/<model>``. An algorithm calls `kernels` inside
 the tasks never loads CUDA, and needs no device.
 """
 
+import contextlib
 import functools
 import importlib
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
+import numpy as np
+
+from ...kernels.cuda.ledger import LEDGER, Entry, Operation, Total, by_operation
 from ...kernels.cuda.residents import RESIDENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from ...io.stores.store import Arrays
     from ...kernels.interfaces import (
         CellKernels,
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
         TiledHalsKernels,
         WalkKernels,
     )
+
+Value = TypeVar("Value")
 
 #: The choices of a user. "auto" means the device where the worker has one, otherwise the processor.
 DEVICES = ("auto", "cpu", "cuda")
@@ -92,6 +99,35 @@ def has_cuda() -> bool:
         return False
 
 
+# --- arrays on the device of this worker ---
+
+
+def any_on_device(arrays: Iterable[np.ndarray]) -> bool:
+    """Return whether the device has the content of one of the arrays."""
+    return any(RESIDENTS.find(array) is not None for array in arrays)
+
+
+def bring_back(arrays: Iterable[np.ndarray]) -> None:
+    """Copy the content of arrays that is on the device to the host."""
+    RESIDENTS.bring_back(arrays)
+
+
+def share_deltas(deltas: "Iterable[Arrays]") -> None:
+    """Let other threads of this worker read what kernels of this thread have left on the device.
+
+    If too much waits there to be merged, these deltas are brought back; see ``memory.share_residents``.
+    """
+    arrays = []
+    for delta in deltas:
+        arrays += [array for array in delta.values() if any_on_device([array])]
+    if arrays:
+        from ...kernels.cuda.memory import share_residents
+
+        share_residents(arrays, "deltas")
+
+
+# --- arrays that go from one device to another ---
+
 #: Protocols of Dask that send device memory: UCX, under both names that Dask's backend for it accepts.
 DEVICE_PROTOCOLS = ("ucx", "ucxx")
 
@@ -102,26 +138,12 @@ def sends_device_memory(address: str) -> bool:
     return protocol in DEVICE_PROTOCOLS
 
 
-def share_deltas(deltas: "Iterable[Arrays]") -> None:
-    """Let other threads of this worker read what kernels of this thread have left on the device.
-
-    If too much waits there to be merged, these deltas are brought back; see ``memory.share_residents``.
-    """
-    arrays = []
-    for delta in deltas:
-        arrays += [array for array in delta.values() if RESIDENTS.find(array) is not None]
-    if arrays:
-        from ...kernels.cuda.memory import share_residents
-
-        share_residents(arrays, "deltas")
-
-
-def has_device_space(nbytes: int, share: float) -> bool:
-    """Return whether this worker has a CUDA device with space for arrays of this size.
+def takes_from_device(address: str, nbytes: int, share: float) -> bool:
+    """Return whether arrays of this size should go from the device of the worker at an address to that of this one.
 
     Arrays that stay on the device for a while may take ``share`` of its memory.
     """
-    if not has_cuda():
+    if not sends_device_memory(address) or not has_cuda():
         return False
     from ...kernels.cuda import peers
 
@@ -142,6 +164,44 @@ def received(arrays: "Mapping[str, Any]") -> "Arrays":
     from ...kernels.cuda import peers
 
     return peers.received(arrays)
+
+
+# --- what is measured ---
+
+
+class DeviceCounts:
+    """The operations of several threads on the device, by the names of `ledger.by_operation`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Context manager: count what this thread does on the device. Errors are not counted."""
+        with LEDGER.recording() as traffic:
+            yield
+        with self._lock:
+            self._counts.update(by_operation(traffic))
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The counts so far."""
+        with self._lock:
+            return dict(self._counts)
+
+
+def with_traffic(action: Callable[[], Value]) -> tuple[Value, list[list[Any]]]:
+    """Return the result of an action, and what it has done on the device, in the form that `include_traffic` takes."""
+    with LEDGER.recording() as traffic:
+        value = action()
+    return value, [[*entry, *total] for entry, total in traffic.items()]
+
+
+def include_traffic(traffic: list[list[Any]]) -> None:
+    """Add to the counts of this thread what another worker has done on its device for it."""
+    for operation, cause, calls, nbytes in traffic:
+        LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
 
 
 class DeviceMemory(NamedTuple):

@@ -16,7 +16,6 @@ from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.object_stores import REQUESTS
 from ...io.stores.store import DATA_KINDS, Arrays, check_free
 from .algorithm import Metrics, add, add_numbers, nbytes
-from .capacity import Capacity
 from .data import TrainingData, count_shards, shard_chunks
 from .evaluation import Evaluator
 from .events import (
@@ -31,14 +30,15 @@ from .events import (
     ShardSwept,
 )
 from .executors import Executor
-from .finite import Diverged, check_finite
 from .grid import has_grid
+from .memory import Capacity
 from .plan import describe_devices, make_plan, must_compile
 from .run import OwnedRun, RunStore, check_run, describe, describe_changes
 from .sweeps import RangeSweep
 from .training import Training
 from .worker import tasks
 from .worker.contributions import SweepPhase
+from .worker.tasks import Diverged, check_finite
 
 #: Shared arrays of at most this size travel with the tasks, so that these need not wait until they are stored.
 SHARED_BYTES = 1 << 16

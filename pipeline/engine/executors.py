@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
-from .capacity import Capacity
-from .cluster.pool import balanced_places
 from .cluster.watch import ClusterWatch, TaskLost, await_worker, workers_of
 from .device import DeviceMemory, device_memory
+from .memory import Capacity
 from .worker.cache import CACHE
 from .worker.contributions import (
     Contribution,
@@ -29,7 +28,6 @@ from .worker.contributions import (
     sweep_shards,
     update_blocks,
 )
-from .worker.grid_training import plan_grid, train_here
 from .worker.tasks import AppliedBlock
 
 if TYPE_CHECKING:
@@ -207,6 +205,8 @@ class Synchronous(Executor):
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train all cells of the grid in this process."""
+        from .worker.grid_training import plan_grid, train_here
+
         sources = [contribution.source for contribution in contributions]
         (capacity,) = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = [capacity.address] * phase.job.algorithm.n_blocks
@@ -373,6 +373,8 @@ class OnDask(Executor):
         """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""
         from .cluster.columns import trained_topic
         from .cluster.grid import ClusterGrid
+        from .cluster.pool import balanced_places
+        from .worker.grid_training import plan_grid
 
         capacities = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = balanced_places([1] * phase.job.algorithm.n_blocks, capacities)

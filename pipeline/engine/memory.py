@@ -1,7 +1,8 @@
-"""How much of a worker's memory limit its tasks may use, which limit is enough, and how workers reuse memory."""
+"""The threads and the memory of workers: how much of a limit tasks may use, and how freed memory is used again."""
 
 import ctypes
 import math
+from dataclasses import dataclass
 
 #: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
 PLANNED_SHARE = 0.7
@@ -21,6 +22,23 @@ _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 #: The C library of this process.
 _LIBRARY = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The threads and the memory of one worker, in bytes; ``memory`` is 0 if there is no limit."""
+
+    name: str
+    address: str  # "" for this process
+    threads: int
+    memory: int
+    device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
+    device_manager: str = ""  # where arrays take the device's memory from
+
+    @property
+    def title(self) -> str:
+        """The name in messages."""
+        return f"worker {self.name}" if self.address else self.name
 
 
 def usable_bytes(limit: int, held_share: float = 0.0) -> int:

@@ -9,12 +9,11 @@ from ...kernels.cuda.host_memory import pinned_bytes
 from ...kernels.jit import cache_folder
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate, Needs
-from .capacity import Capacity
 from .data import TrainingData
 from .device import sends_device_memory
 from .executors import Executor
 from .grid import has_grid
-from .memory import PLANNED_SHARE, PROCESS_BYTES, limit_for, usable_bytes
+from .memory import PLANNED_SHARE, PROCESS_BYTES, Capacity, limit_for, usable_bytes
 from .training import Advice
 from .worker.overlap import MAX_AHEAD
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
-from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.open import dask_settings
 from corpusmill.pipeline.engine.cluster.pool import Pool, divided
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
@@ -20,6 +19,7 @@ from corpusmill.pipeline.engine.executors import (
     OnCells,
     OnSwept,
 )
+from corpusmill.pipeline.engine.memory import Capacity
 from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,
     ContributionLost,

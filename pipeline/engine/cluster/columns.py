@@ -13,11 +13,9 @@ from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
 from ....io.stores.store import Arrays
-from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.simd.aligned import aligned_copy
-from ..device import has_device_space, received, sendable, sends_device_memory
+from ..device import DeviceCounts, any_on_device, bring_back, received, sendable, takes_from_device
 from ..worker.contributions import ContributionLost, Source
-from ..worker.device_counts import DeviceCounts
 from ..worker.grid_training import DEVICE_SHARE, GridPlan, GridTrainer
 from ..worker.held import HeldArrays, Key, release_files
 from ..worker.tasks import AppliedBlock
@@ -66,9 +64,9 @@ class ColumnExchange(WorkerPlugin):
             arrays = release_files(await request)
             if to_device:
                 return to_serialize(sendable(arrays))
-            if any(RESIDENTS.get(array) is not None for array in arrays.values()):
+            if any_on_device(arrays.values()):
                 # In another thread, because this one answers all requests.
-                await asyncio.to_thread(RESIDENTS.bring_back, arrays.values())
+                await asyncio.to_thread(bring_back, arrays.values())
             return to_serialize(arrays)
         except Exception:
             # This worker's training has failed. The client learns this from its task, and ends the attempt.
@@ -82,10 +80,8 @@ class ColumnExchange(WorkerPlugin):
 
         What that does on the CUDA device is added to ``device``.
         """
-        to_device = (
-            plan.phase.job.needs.device != "cpu"
-            and sends_device_memory(address)
-            and has_device_space(plan.cell_device_bytes, DEVICE_SHARE)
+        to_device = plan.phase.job.needs.device != "cpu" and takes_from_device(
+            address, plan.cell_device_bytes, DEVICE_SHARE
         )
 
         async def fetch() -> None:

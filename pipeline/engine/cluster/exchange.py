@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import Any, cast
 
 from distributed import Worker, get_worker
@@ -9,9 +10,8 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
-from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from ....kernels.cuda.residents import RESIDENT_SHARE
-from ..device import has_device_space, received, sendable, sends_device_memory
+from ..device import include_traffic, received, sendable, takes_from_device, with_traffic
 from ..worker.cache import CACHE
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
@@ -57,10 +57,11 @@ class Exchange(WorkerPlugin):
             if to_device:
                 return {"pieces": _sendable(self.deltas.fetch(source, indices)), "traffic": []}
             # In another thread, because packing takes long, and this one answers all requests.
-            pieces, traffic = await asyncio.to_thread(self.deltas.fetch_packed, source, indices)
+            packing = partial(self.deltas.fetch_packed, source, indices)
+            pieces, traffic = await asyncio.to_thread(with_traffic, packing)
         except ContributionLost:
             return None
-        return {"pieces": to_serialize(pieces), "traffic": [[*entry, *total] for entry, total in traffic.items()]}
+        return {"pieces": to_serialize(pieces), "traffic": traffic}
 
     def fetch(self, source: Source, indices: list[int]) -> Pieces:
         """Return the pieces of some blocks of a contribution; raise ContributionLost if its worker has died."""
@@ -68,9 +69,7 @@ class Exchange(WorkerPlugin):
             return self.deltas.fetch(source, indices)
         # Several threads fetch at the same time.
         expected = FETCHES_AT_ONCE * source.nbytes
-        to_device = (
-            source.on_device and sends_device_memory(source.address) and has_device_space(expected, RESIDENT_SHARE)
-        )
+        to_device = source.on_device and takes_from_device(source.address, expected, RESIDENT_SHARE)
         given = sync(self.worker.loop, self._fetch, source, indices, to_device)
         if given is None:
             raise ContributionLost(source.address)
@@ -80,8 +79,7 @@ class Exchange(WorkerPlugin):
             pieces = pieces.data
         if to_device:
             pieces = [(node, [received(delta) for delta in deltas]) for node, deltas in pieces]
-        for operation, cause, calls, nbytes in given["traffic"]:
-            LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
+        include_traffic(given["traffic"])
         found: Pieces = pieces
         return found
 

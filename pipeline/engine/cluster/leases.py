@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ..capacity import Capacity
+from ..memory import Capacity
 from ..worker.overlap import MAX_AHEAD
 from .pool import Pool, divided
 

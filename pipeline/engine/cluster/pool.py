@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
-from ..capacity import Capacity
+from ..memory import Capacity
 from ..worker.merging import cut_depth
 
 #: A worker takes its remaining shards divided by this number at a time. It takes many shards at first, so that requests

@@ -21,19 +21,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.cuda.ledger import LEDGER, Traffic
-from ....kernels.cuda.residents import RESIDENTS
 from ..algorithm import add_numbers, block_range, nbytes
 from ..data import count_shards, shard_chunks
-from ..device import share_deltas
+from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
 from ..grid import has_grid
 from ..packing import unpack
-from .device_counts import DeviceCounts
 from .merging import Node, PartialSums
-from .overlap import MAX_AHEAD
+from .overlap import MAX_AHEAD, start
 from .step import BlockUpdater, ShardSweeper
 from .tasks import AppliedBlock, Job, ShardProgress, ShardReport
-from .threads import start
 from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
@@ -134,7 +130,7 @@ class SweptDeltas:
         identifier = uuid.uuid4().hex
         self._kept[identifier] = (phase, pieces)
         size = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
-        return Source(identifier, address, size, any(RESIDENTS.find(array) is not None for array in _arrays_of(pieces)))
+        return Source(identifier, address, size, any_on_device(_arrays_of(pieces)))
 
     def forget(self, run: str, but: str = "") -> None:
         """Forget the deltas of a run, except those of the phase ``but``. The blocks have the others."""
@@ -153,19 +149,15 @@ class SweptDeltas:
         _, pieces = self._kept[source.identifier]
         return [(node, [deltas[index] for index in chosen]) for node, deltas in pieces]
 
-    def fetch_packed(self, source: Source, indices: Iterable[int]) -> tuple[Pieces, Traffic]:
-        """Return the same in the form in which deltas travel through the memory of the host.
-
-        The second result is what this has done on the CUDA device.
-        """
-        with LEDGER.recording() as traffic:
-            pieces = self.fetch(source, indices)
-            phase, _ = self._kept[source.identifier]
-            pack = phase.job.algorithm.merge.pack
-            pieces = [(node, [pack(delta) for delta in deltas]) for node, deltas in pieces]
-            if source.on_device:
-                RESIDENTS.bring_back(_arrays_of(pieces))
-        return pieces, traffic
+    def fetch_packed(self, source: Source, indices: Iterable[int]) -> Pieces:
+        """Return the same in the form in which deltas travel through the memory of the host."""
+        pieces = self.fetch(source, indices)
+        phase, _ = self._kept[source.identifier]
+        pack = phase.job.algorithm.merge.pack
+        pieces = [(node, [pack(delta) for delta in deltas]) for node, deltas in pieces]
+        if source.on_device:
+            bring_back(_arrays_of(pieces))
+        return pieces
 
 
 def _arrays_of(pieces: Pieces) -> Iterator[np.ndarray]:

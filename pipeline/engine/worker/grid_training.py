@@ -22,19 +22,16 @@ from typing import TypeVar, cast
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.errors import DeviceError
 from ....kernels.simd.aligned import aligned_copy
 from ..algorithm import add_numbers
-from ..device import has_device_space, sends_device_memory
-from ..finite import check_finite
+from ..device import DeviceCounts, any_on_device, bring_back, takes_from_device
 from ..grid import AnyGridAlgorithm, Cell, Grid
 from ..memory import UNLIMITED
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
-from .device_counts import DeviceCounts
 from .held import HeldArrays, Key, release_files
-from .tasks import AppliedBlock, StepModel, write_block
-from .threads import start
+from .overlap import start
+from .tasks import AppliedBlock, StepModel, check_finite, write_block
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.
 DEVICE_SHARE = 0.6
@@ -222,7 +219,7 @@ class GridTrainer:
                 raise DeviceError(f"cell ({cell.row}, {cell.column}): {error}") from error
             # Arrays that are mapped from files are other objects in the next cell, so they cannot stay on the device.
             for arrays, plain in ((rows, plain_rows), (columns, plain_columns)):
-                RESIDENTS.bring_back(plain[name] for name in arrays if isinstance(arrays[name], np.memmap))
+                bring_back(plain[name] for name in arrays if isinstance(arrays[name], np.memmap))
 
     def _next_cell(self) -> tuple[int, Cell] | None:
         with self._lock:
@@ -252,13 +249,13 @@ class GridTrainer:
         else:
             # The device of another worker fetches the column from this one, if it can wait here so long. After the last
             # stratum, the other worker writes the column to the store.
-            stays = not is_last and sends_device_memory(self._address) and has_device_space(0, DEVICE_SHARE)
-        if stays and any(RESIDENTS.get(array) is not None for array in arrays.values()):
+            stays = not is_last and takes_from_device(self._address, 0, DEVICE_SHARE)
+        if stays and any_on_device(arrays.values()):
             # On the host there is only memory for them, so they must not be written to a file.
             is_in_use = True
         else:
             with self._device.counting():
-                RESIDENTS.bring_back(arrays.values())
+                bring_back(arrays.values())
         self._held.put((kind, block, number), arrays, soon=is_in_use)
 
     # --- columns of other workers ---

@@ -10,10 +10,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
-
-from .threads import start
 
 #: Maximum number of chunks that are read ahead for one computing thread.
 MAX_AHEAD = 16
@@ -27,6 +26,11 @@ REMOTE_WAIT_SECONDS = 0.03
 NEWEST = 0.3
 
 Value = TypeVar("Value")
+
+
+def start(pool: Executor, function: Callable[..., Value], *arguments: object) -> "Future[Value]":
+    """Call a function in a thread of the pool. The context tells Dask in which worker the thread runs."""
+    return pool.submit(copy_context().run, function, *arguments)
 
 
 class Pace:

@@ -8,9 +8,7 @@ from ....io.stores.object_stores import REQUESTS
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
 from ..algorithm import Shard, add
-from ..device import share_deltas
-from ..finite import check_finite
-from .device_counts import DeviceCounts
+from ..device import DeviceCounts, share_deltas
 from .tasks import (
     SHARED,
     AppliedBlock,
@@ -19,6 +17,7 @@ from .tasks import (
     ShardReport,
     Stopwatch,
     SweptShard,
+    check_finite,
     worker_name,
     write_block,
 )

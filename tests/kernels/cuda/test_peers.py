@@ -197,7 +197,7 @@ def test_a_worker_without_a_device_gets_sums_through_the_host(cluster, protocol,
     from corpusmill.pipeline.engine.cluster import exchange
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
-    with mock.patch.object(exchange, "has_device_space", return_value=False):
+    with mock.patch.object(exchange, "takes_from_device", return_value=False):
         found = trained(cluster("ucx"), NMF(3, max_iter=1, device="cuda"), corpus)
     alone = NMF(3, max_iter=1, device="cuda").fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(found.components_, alone.components_)
@@ -274,7 +274,8 @@ def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_
     swept = SweptDeltas()
     source = swept.keep(phase, "tcp://", [((0, 1), [counts])])
     assert source.on_device
-    ((_, (packed,)),), traffic = swept.fetch_packed(source, [0])
+    with LEDGER.recording() as traffic:
+        ((_, (packed,)),) = swept.fetch_packed(source, [0])
     (array,) = packed.values()
     downloads = [entry.cause for entry in traffic if entry.operation == Operation.DOWNLOAD]
     assert downloads == ["lengths of packed rows", "packed counts"]
@@ -322,7 +323,7 @@ def test_other_models_get_deltas_through_the_host_without_a_device(model, cluste
         "lda": LDA(3, max_iter=1, device="cuda", random_state=1),
         "random indexing": RandomIndexing(45, window=2, seed_length=4, device="cuda"),
     }
-    with mock.patch.object(exchange, "has_device_space", return_value=False):
+    with mock.patch.object(exchange, "takes_from_device", return_value=False):
         with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
             found = trained(cluster("ucx"), clone(models[model]), corpus)
     expected = clone(models[model]).set_params(device="cpu").fit(corpus, evaluate_every=0)

@@ -15,13 +15,12 @@ from corpusmill.io.errors import DataError
 from corpusmill.kernels import interfaces
 from corpusmill.kernels.cuda.host_memory import BUFFER_BYTES, FREE_BYTES, LIMIT_BYTES, pinned_bytes
 from corpusmill.kernels.errors import DeviceError
-from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.grid import has_grid
-from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, usable_bytes
+from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, Capacity, usable_bytes
 from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.views.progress import notes_on_start

@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from corpusmill.io.errors import DataError, Locked
-from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster import watch
 from corpusmill.pipeline.engine.cluster.leases import Leases
 from corpusmill.pipeline.engine.cluster.open import open_cluster
@@ -21,7 +20,7 @@ from corpusmill.pipeline.engine.data import count_shards, shard_chunks
 from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
-from corpusmill.pipeline.engine.memory import PROCESS_BYTES
+from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training

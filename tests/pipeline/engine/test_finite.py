@@ -7,10 +7,9 @@ import pytest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
-from corpusmill.pipeline.engine.finite import check_finite
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Advice
-from corpusmill.pipeline.engine.worker.tasks import Job
+from corpusmill.pipeline.engine.worker.tasks import Job, check_finite
 from helpers.toy import Tally, write_toy_corpus
 
 

@@ -5,8 +5,8 @@ import time
 from collections import deque
 
 import pytest
-from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.pool import CUT_SLACK, Pool, balanced_places, divided
+from corpusmill.pipeline.engine.memory import Capacity
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.engine.algorithm import Address, Shard, nbytes
-from corpusmill.pipeline.engine.capacity import Capacity
+from corpusmill.pipeline.engine.memory import Capacity
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker.cache import CACHE

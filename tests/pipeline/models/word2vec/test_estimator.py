@@ -12,10 +12,10 @@ from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange
 from corpusmill.kernels.word2vec.pairs import split_pairs
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
-from corpusmill.pipeline.engine.capacity import Capacity
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.grid import Grid
+from corpusmill.pipeline.engine.memory import Capacity
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
 from corpusmill.pipeline.models.base.advice import TrainingWarning

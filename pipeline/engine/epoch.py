@@ -37,8 +37,7 @@ from .run import OwnedRun, RunStore, check_run, describe, describe_changes
 from .sweeps import RangeSweep
 from .training import Training
 from .worker import tasks
-from .worker.contributions import SweepPhase
-from .worker.tasks import Diverged, check_finite
+from .worker.tasks import Diverged, SweepPhase, check_finite
 
 #: Shared arrays of at most this size travel with the tasks, so that these need not wait until they are stored.
 SHARED_BYTES = 1 << 16

@@ -23,12 +23,11 @@ from .worker.contributions import (
     OnSwept,
     ShardList,
     SweepOutcome,
-    SweepPhase,
     SweptDeltas,
     sweep_shards,
     update_blocks,
 )
-from .worker.tasks import AppliedBlock
+from .worker.tasks import AppliedBlock, SweepPhase
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from .cluster.watch import TaskLost
 from .executors import Executor, FinishSweep, OnCells
 from .grid import has_grid
-from .worker.contributions import Contribution, ContributionLost, SweepOutcome, SweepPhase
-from .worker.tasks import AppliedBlock, ShardProgress, ShardReport
+from .worker.contributions import Contribution, ContributionLost, SweepOutcome
+from .worker.tasks import AppliedBlock, ShardProgress, ShardReport, SweepPhase
 
 #: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
 MAX_SWEEPS = 10

@@ -27,12 +27,11 @@ from corpusmill.pipeline.engine.worker.contributions import (
     ShardQueue,
     Source,
     SweepOutcome,
-    SweepPhase,
     SweptDeltas,
     sweep_shards,
     update_blocks,
 )
-from corpusmill.pipeline.engine.worker.tasks import AppliedBlock
+from corpusmill.pipeline.engine.worker.tasks import AppliedBlock, SweepPhase
 
 from .world import World
 

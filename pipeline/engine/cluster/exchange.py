@@ -18,11 +18,10 @@ from ..worker.contributions import (
     ContributionLost,
     Pieces,
     Source,
-    SweepPhase,
     SweptDeltas,
     update_blocks,
 )
-from ..worker.tasks import AppliedBlock
+from ..worker.tasks import AppliedBlock, SweepPhase
 
 #: Seconds after which a worker that waits for another one looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0

@@ -13,12 +13,11 @@ from distributed.utils import sync
 from ..worker.contributions import (
     Contribution,
     ShardQueue,
-    SweepPhase,
     shard_seconds,
     sweep_shards,
     update_if_complete,
 )
-from ..worker.tasks import ShardProgress
+from ..worker.tasks import ShardProgress, SweepPhase
 from .exchange import Exchange
 from .leases import ShardLease
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
-from ..worker.contributions import Contribution, OnSwept, SweepOutcome, SweepPhase
+from ..worker.contributions import Contribution, OnSwept, SweepOutcome
+from ..worker.tasks import SweepPhase
 from .exchange import update_on_worker
 from .leases import ShardLease, close_pool, has_untaken_shards, open_divided_pool
 from .pool import Pool

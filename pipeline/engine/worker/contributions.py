@@ -14,71 +14,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as ThreadPool
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ..algorithm import add_numbers, block_range, nbytes
-from ..data import count_shards, shard_chunks
+from ..algorithm import add_numbers, nbytes
 from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
 from ..grid import has_grid
 from ..packing import unpack
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD, start
-from .step import BlockUpdater, ShardSweeper
-from .tasks import AppliedBlock, Job, ShardProgress, ShardReport
-from .transfers import pace_of
+from .step import sweep_shard, update_block
+from .tasks import SHARED, AppliedBlock, ModelPart, ShardProgress, ShardReport, SweepPhase
+from .transfers import Transfers, pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
 #: Bytes of one fetch. A task with more blocks than that fetches and updates them in several batches.
 FETCH_BYTES = 32 << 20
-
-
-@dataclass(frozen=True)
-class SweepPhase:
-    """The sweeps of one step for one range of blocks. A shard's *position* is its index in ``shards``."""
-
-    job: Job
-    step: int
-    range_index: int = 0
-    #: The shared arrays of the last step, if they travel with the tasks; else the tasks read them from the store.
-    shared: Arrays | None = None
-
-    @property
-    def name(self) -> str:
-        """A name that no other phase has."""
-        return f"{self.job.name}-{self.step}-{self.range_index}"
-
-    @property
-    def blocks(self) -> range:
-        """The blocks of the range."""
-        return block_range(self.job.algorithm.n_blocks, self.job.needs.ranges, self.range_index)
-
-    @cached_property
-    def shards(self) -> range:
-        """The numbers of the step's shards. Each round sweeps every rounds-th one, so an epoch sweeps all of them."""
-        rounds = self.job.needs.rounds
-        return range((self.step - 1) % rounds, count_shards(self.job.n_chunks, self.job.needs.shards), rounds)
-
-    def chunks(self, position: int) -> range:
-        """Return the chunks of a shard."""
-        return shard_chunks(self.job.n_chunks, self.job.needs.shards, self.shards[position])
-
-    def partial_sums(self, may_overwrite: bool = False) -> PartialSums:
-        """Return an empty sum of deltas. ``may_overwrite``: nobody else needs the deltas that are added."""
-        merge = self.job.algorithm.merge
-
-        def add(deltas: Sequence[Arrays]) -> Arrays:
-            total = merge.add(deltas, may_overwrite)
-            # Another thread may use the sum.
-            share_deltas([total])
-            return total
-
-        return PartialSums(len(self.shards), add, merge.exact_bytes(self.step))
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.
@@ -231,33 +186,37 @@ def sweep_shards(
     threads, and how many of them sweep too. All states are on disk when this function returns.
     """
     swept_deltas.forget(phase.job.name, but=phase.name)
-    sums = phase.partial_sums(may_overwrite=True)
+    sums = partial_sums(phase, may_overwrite=True)
+    n_helpers = helpers[1] if helpers is not None else 0
+    transfers = Transfers(phase, 1 + n_helpers)
     reports: dict[int, ShardReport] = {}
     failed = threading.Event()
-    n_helpers = helpers[1] if helpers is not None else 0
 
-    def sweep_all(sweeper: ShardSweeper) -> None:
+    def sweep_all() -> None:
         try:
             while not failed.is_set():
                 position = queue.next()
                 if position is None:
                     return
-                swept = sweeper.shard(phase.chunks(position), lambda: _chunks_of(phase, queue.upcoming()))
-                with _measuring(swept.report):
-                    sums.add((position, position + 1), swept.deltas)
-                reports[position] = swept.report
-                on_swept(position, swept.report)
+                chunks = phase.chunks(position)
+                deltas, report = sweep_shard(phase, transfers, chunks, lambda: _chunks_of(phase, queue.upcoming()))
+                with _measuring(report):
+                    sums.add((position, position + 1), deltas)
+                reports[position] = report
+                on_swept(position, report)
         except BaseException:
             failed.set()
             raise
 
-    with ShardSweeper.opened(phase.job, phase.step, phase.blocks, phase.shared, 1 + n_helpers) as sweeper:
+    with transfers.opened():
+        # Sweeps read the same parts of the model in each step.
+        transfers.read_parts_ahead(list(transfers.pace.model_parts))
         helping = []
         if helpers is not None:
             pool, _ = helpers
-            helping = [start(pool, sweep_all, sweeper) for _ in range(n_helpers)]
+            helping = [start(pool, sweep_all) for _ in range(n_helpers)]
         try:
-            sweep_all(sweeper)
+            sweep_all()
         finally:
             # A helper that has not begun would find no shard. The pool may be busy with other tasks.
             begun = [helper for helper in helping if not helper.cancel()]
@@ -306,6 +265,19 @@ def _chunks_of(phase: SweepPhase, positions: Iterable[int]) -> Iterator[int]:
 # --- merging ---
 
 
+def partial_sums(phase: SweepPhase, may_overwrite: bool = False) -> PartialSums:
+    """Return an empty sum of the deltas of a phase. ``may_overwrite``: nobody else needs the deltas that are added."""
+    merge = phase.job.algorithm.merge
+
+    def add(deltas: Sequence[Arrays]) -> Arrays:
+        total = merge.add(deltas, may_overwrite)
+        # Another thread may use the sum.
+        share_deltas([total])
+        return total
+
+    return PartialSums(len(phase.shards), add, merge.exact_bytes(phase.step))
+
+
 def merge_blocks(
     phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch, device: DeviceCounts
 ) -> list[Arrays]:
@@ -314,7 +286,7 @@ def merge_blocks(
     What merging does on the CUDA device is added to ``device``.
     """
     indices = [block - phase.blocks.start for block in blocks]
-    sums = phase.partial_sums()
+    sums = partial_sums(phase)
 
     def add_pieces(source: Source) -> None:
         with device.counting():
@@ -342,12 +314,13 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     largest = max(source.nbytes for source in sources)
     batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
     device = DeviceCounts()
-    with BlockUpdater.opened(phase.job, phase.step, phase.shared) as updater:
+    transfers = Transfers(phase)
+    with transfers.opened():
         for first in range(0, len(blocks), batch):
             part = blocks[first : first + batch]
             # The blocks are read while their deltas are fetched.
-            updater.read_ahead(part)
+            transfers.read_parts_ahead([SHARED, *(ModelPart("block", block) for block in part)])
             for block, delta in zip(part, merge_blocks(phase, part, sources, fetch, device), strict=True):
-                applied.append(updater.apply(block, delta))
+                applied.append(update_block(phase, transfers, block, delta))
     add_numbers(applied[0].measured, device.totals)
     return applied

@@ -28,10 +28,10 @@ from ..algorithm import add_numbers
 from ..device import DeviceCounts, any_on_device, bring_back, takes_from_device
 from ..grid import AnyGridAlgorithm, Cell, Grid
 from ..memory import UNLIMITED
-from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
+from .contributions import FETCH_BYTES, Fetch, Source, merge_blocks
 from .held import HeldArrays, Key, release_files
 from .overlap import start
-from .tasks import AppliedBlock, StepModel, check_finite, write_block
+from .tasks import AppliedBlock, StepModel, SweepPhase, check_finite, write_block
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.
 DEVICE_SHARE = 0.6

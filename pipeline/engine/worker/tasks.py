@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -16,8 +17,8 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.stores.store import Arrays
 from ....kernels.simd.aligned import join_rows
-from ..algorithm import Address, AnyAlgorithm, Needs, nbytes
-from ..data import DataRef, TrainingData
+from ..algorithm import Address, AnyAlgorithm, Needs, block_range, nbytes
+from ..data import DataRef, TrainingData, count_shards, shard_chunks
 from ..packing import index_rows, unpack, unpacked_bytes
 from ..run import RunStore
 from ..training import Training
@@ -79,6 +80,37 @@ class Job:
         return CACHE.load((self.name, "first", block), begin, size=nbytes, budget=self.cache_bytes)
 
 
+@dataclass(frozen=True)
+class SweepPhase:
+    """The sweeps of one step for one range of blocks. A shard's *position* is its index in ``shards``."""
+
+    job: Job
+    step: int
+    range_index: int = 0
+    #: The shared arrays of the last step, if they travel with the tasks; else the tasks read them from the store.
+    shared: Arrays | None = None
+
+    @property
+    def name(self) -> str:
+        """A name that no other phase has."""
+        return f"{self.job.name}-{self.step}-{self.range_index}"
+
+    @property
+    def blocks(self) -> range:
+        """The blocks of the range."""
+        return block_range(self.job.algorithm.n_blocks, self.job.needs.ranges, self.range_index)
+
+    @cached_property
+    def shards(self) -> range:
+        """The numbers of the step's shards. Each round sweeps every rounds-th one, so an epoch sweeps all of them."""
+        rounds = self.job.needs.rounds
+        return range((self.step - 1) % rounds, count_shards(self.job.n_chunks, self.job.needs.shards), rounds)
+
+    def chunks(self, position: int) -> range:
+        """Return the chunks of a shard."""
+        return shard_chunks(self.job.n_chunks, self.job.needs.shards, self.shards[position])
+
+
 class ShardProgress(TypedDict):
     """What a worker reports as soon as it has swept a shard."""
 
@@ -93,14 +125,6 @@ class ShardReport(ShardProgress):
     sums: Arrays
     device: dict[str, int]
     requests: dict[str, int]  # of this worker to an object store, since its last report
-
-
-@dataclass
-class SweptShard:
-    """The result of sweeping a shard: one delta per block, and a report."""
-
-    deltas: list[Arrays]
-    report: ShardReport
 
 
 @dataclass

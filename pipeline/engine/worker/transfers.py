@@ -15,16 +15,28 @@ from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
 from .cache import CACHE
 from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
-from .tasks import SHARED, Job, ModelPart, StepModel, Stopwatch, chunk_key, keep_chunk, read_model, state_key
+from .tasks import (
+    SHARED,
+    Job,
+    ModelPart,
+    StepModel,
+    Stopwatch,
+    SweepPhase,
+    chunk_key,
+    keep_chunk,
+    read_model,
+    state_key,
+)
 
 
 class Transfers:
     """Reads data before the threads of a worker need them, and writes results while the threads continue."""
 
-    def __init__(self, job: Job, step: int, shared: Arrays | None, n_threads: int = 1):
+    def __init__(self, phase: SweepPhase, n_threads: int = 1):
+        job = phase.job
         self._job = job
-        self._step = step
-        self._shared = shared
+        self._step = phase.step
+        self._shared = phase.shared
         self._n_threads = n_threads
         self._data = job.open(job.data)
         self.pace = pace_of(job)

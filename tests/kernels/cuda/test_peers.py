@@ -261,8 +261,8 @@ def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_
     from corpusmill.pipeline.engine.packing import unpack
     from corpusmill.pipeline.engine.run import RunStore
     from corpusmill.pipeline.engine.training import Training
-    from corpusmill.pipeline.engine.worker.contributions import SweepPhase, SweptDeltas
-    from corpusmill.pipeline.engine.worker.tasks import Job
+    from corpusmill.pipeline.engine.worker.contributions import SweptDeltas
+    from corpusmill.pipeline.engine.worker.tasks import Job, SweepPhase
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=4, length=8)
     chunk = corpus.read_chunk(0)

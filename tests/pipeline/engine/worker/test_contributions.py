@@ -9,11 +9,10 @@ from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker.contributions import (
     ContributionLost,
-    SweepPhase,
     SweptDeltas,
     update_if_complete,
 )
-from corpusmill.pipeline.engine.worker.tasks import Job
+from corpusmill.pipeline.engine.worker.tasks import Job, SweepPhase
 from helpers.toy import Tally, equal_blocks, write_toy_corpus
 
 

@@ -263,22 +263,8 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
             with its default options, so pass a corpus if the first one left out words, such as stop words.
         y : ignored
             Present for scikit-learn's pipelines.
-        client : distributed.Client, optional
-            Where to train. By default the current Dask client, or this process if there is none.
-        run : str, optional
-            Folder or URL that keeps every epoch, as for `fit`. By default a temporary folder.
-        callbacks : sequence of callables
-            Each is called with every event of the run, as for `fit`.
-        held_out : store, URL or data in memory, optional
-            Documents for evaluation. By default those that ingestion set aside.
-        evaluate_every : int, optional
-            Epochs between two evaluations; 0 for none. The default is 10, and 1 for word vectors.
-        config : dict, optional
-            Further sections for the configuration in the run's run.json.
-        dashboard : bool, default=True
-            Whether to add the page ``/training`` to the dashboard of the client's scheduler.
-        vocabulary : sequence of str, optional
-            Names of the columns of a matrix, as for `fit`.
+        client, run, callbacks, held_out, evaluate_every, config, dashboard, vocabulary : optional
+            The options of `fit`, with the same defaults.
 
         Returns
         -------

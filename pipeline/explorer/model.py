@@ -12,9 +12,8 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject, Store
 from ..engine.run import RunStore, model_kind
 from ..models.base.in_use import model_in_use
-from ..models.base.saved import SavedModel, read_model_meta
+from ..models.base.saved import SavedModel, clean_name, read_model_meta, read_names, write_names
 from ..models.base.text import TextEstimator
-from ..models.base.topic_names import clean_name, read_names, write_names
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
 from ..models.registry import load_model, model_of_run

@@ -21,8 +21,8 @@ from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
 from ..vectors.similarity import row_lengths, top_indices, unit_vector
-from .document_completion import select_tokens, split_mask
 from .saved import TrainedModel
+from .sparse_rows import select_tokens, split_mask
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -36,9 +36,17 @@ from .columns import (
 from .fit_options import FitOptions, run_folder
 from .in_use import model_in_use
 from .inputs import CheckedInput, DataLike, InputMatrix, TransformOutput, check_same_words, named, read_input
-from .saved import ARRAYS_FOLDER, MODEL_FORMAT, SavedModel, TrainedModel, read_model_meta, write_arrays
+from .saved import (
+    ARRAYS_FOLDER,
+    MODEL_FORMAT,
+    SavedModel,
+    TrainedModel,
+    read_model_meta,
+    read_names,
+    write_arrays,
+    write_names,
+)
 from .scikit_learn import ScikitLearnEstimator
-from .topic_names import read_names, write_names
 
 if TYPE_CHECKING:
     from distributed import Client

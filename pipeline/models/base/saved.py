@@ -6,11 +6,14 @@ Layout below the URL::
     arrays-<digest>/shared            Zarr group: the arrays that belong to no block
     arrays-<digest>/<j>               Zarr group: block j
     arrays-<digest>/vocabulary.parquet  word, with counts; the row number is the word's id
+    names.json                        names that users gave to topics, and the folder of arrays that they were given for
+
+Another model that is saved to the same place does not inherit the names, because its arrays have another folder.
 """
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +27,9 @@ from ....io.stores.store import Arrays, JsonObject, Store, check_format
 from .in_use import model_in_use, model_place
 
 MODEL_FORMAT = 1
+NAMES = "names.json"
+#: Longest name of a topic in characters.
+MAX_NAME_LENGTH = 80
 #: The name of a folder of arrays.
 ARRAYS_FOLDER = re.compile(r"arrays-[0-9a-f]{16}")
 
@@ -170,3 +176,28 @@ def _vocabulary_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return sink.getvalue().to_pybytes()
+
+
+# --- names that users give to topics ---
+
+
+def read_names(url: str, arrays: str) -> dict[int, str]:
+    """Return the names of topics by number. ``arrays`` is the folder of arrays of the model at ``url``."""
+    store = Store(url)
+    if not store.exists(NAMES):
+        return {}
+    found = store.read_json(NAMES)
+    if found.get("arrays") != arrays:
+        return {}
+    return {int(topic): clean_name(str(name)) for topic, name in found["names"].items()}
+
+
+def write_names(url: str, arrays: str, names: Mapping[int, str]) -> None:
+    """Write the names of topics by number beside a model."""
+    Store(url).write_json(NAMES, {"arrays": arrays, "names": {str(topic): name for topic, name in names.items()}})
+
+
+def clean_name(name: str) -> str:
+    """Return a name without line breaks and control characters, cut to MAX_NAME_LENGTH."""
+    printable = "".join(character if character.isprintable() else " " for character in name)
+    return " ".join(printable.split())[:MAX_NAME_LENGTH].strip()

@@ -13,8 +13,8 @@ from ....kernels.nmf import products
 from ...engine.algorithm import Address
 from ...engine.data import DataRef
 from ..base.apply import ModelHandle, open_model
-from ..base.document_completion import select_tokens, split_mask
 from ..base.saved import TrainedModel
+from ..base.sparse_rows import select_tokens, split_mask
 from .factorization import Factorization
 from .rows import StoredRows, rows_of
 

@@ -70,14 +70,14 @@ def module_of(path):
 def imports_of(path):
     """Return the names of the shipped modules that a file imports.
 
-    Imports inside functions count. So does every string that names a module in a file that uses ``import_module``.
-    Imports that only type checkers see do not count.
+    Imports inside functions count, and those that only type checkers see. So does every string that names a module in a
+    file that uses ``import_module``.
     """
     modules = _modules()
     package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
     is_dynamic = "import_module" in path.read_text()
     found = set()
-    for node in _without_type_checking(tree_of(path)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name.removeprefix("corpusmill.") for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -104,12 +104,3 @@ def _absolute(name, package):
     parents = package.split(".")
     base = parents[: len(parents) - dots + 1]
     return ".".join([*base, tail] if tail else base)
-
-
-def _without_type_checking(node):
-    """Yield all nodes below one, except those that only type checkers see."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from _without_type_checking(child)

@@ -21,7 +21,7 @@ from ...engine.algorithm import MAX_SHARDS, Address, Algorithm, MemoryEstimate, 
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from .merging import FactorSums
-from .nndsvd import fill_zeros, nndsvd
+from .nndsvd import Fill, fill_zeros, nndsvd
 from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
 
 #: Step in the address of the draws of the first W. No real step has this number.
@@ -109,10 +109,20 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             for block in blocks:
                 yield self.first_block(data, block, previous)
             return
-        start = nndsvd(data, self)
+        shared = self.begin_shared(data, None)
+
+        def chunks() -> Iterator[products.SparseRows | np.ndarray]:
+            return (self.rows(data, index, shared) for index in range(len(data.chunks)))
+
+        start = nndsvd(chunks, data.n_words, self.n_components, self._fill)
         for block in blocks:
             rows = slice(self.bounds[block], self.bounds[block + 1])
-            yield {name: array[rows] for name, array in start.items()}
+            yield {name: array[rows].astype(self.dtype) for name, array in start.items()}
+
+    @property
+    def _fill(self) -> Fill:
+        """How zeros of singular vectors are filled."""
+        return Fill(self.init, self.scale**2 * self.n_components, self.seed)
 
     def first_block(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return the first arrays of a block: random rows of W, or those of the previous model.
@@ -210,7 +220,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             products.add_products(A, start, H)
         else:
             H[:] = A @ start
-        fill_zeros(H, self, 1 + address.chunk)
+        fill_zeros(H, self._fill, 1 + address.chunk)
         return H
 
     def random_first_rows(self, n: int, address: Address) -> np.ndarray:

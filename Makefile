@@ -9,7 +9,7 @@
 #   make coverage     run all tests and print which lines they do not run (slow)
 #   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
 #   make stateful     run the tests of stores, owners, nights and models with EXAMPLES=100 times as many examples
-#   make same-bits    train small models of all kinds by the commit BASE=... and by the sources, and compare their bytes
+#   make same-bits    train small models of all kinds by the commit BASE=... and by the sources, and compare their bytes (CASES=lda,nmf)
 #   make fuzz         read changed files for SECONDS=60 and keep those that are neither read nor refused
 #   make bench-quick  run every benchmark once on tiny input
 #   make papers       measure every figure and table of the papers (DATA=folder of the corpora), and collect them on one page

@@ -178,7 +178,7 @@ def train(name: str, data: Path, run: Path, **options: Any) -> dict[str, np.ndar
 
 
 def arrays_of(model: Any) -> dict[str, np.ndarray]:
-    """Return the arrays of a fitted model, and what it says of itself and of documents."""
+    """Return the arrays of a fitted model, and the measures of its training."""
     if hasattr(model, "wv"):
         return {"vectors": model.wv.vectors, "words": np.array(model.wv.index_to_key)}
     scores: list[float] = []

@@ -1,7 +1,8 @@
 # Needs make and Python 3.11 or newer. Everything else is installed into .venv.
 #
 #   make demo         install, train a model on a real corpus and write demo/report.html
-#   make test         install, then run the linters and all tests
+#   make test         install, then run the linters and the tests that take a few minutes
+#   make test-all     install, then run the linters and all tests, as .ci/run does
 #   make lint         formatting, types, import rules and the code style of tests/rules/style.py
 #   make format       let ruff rewrite what it can
 #   make docs         install, then build the documentation site in docs/_build/html; its code and commands are executed
@@ -19,6 +20,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 GPU ?= cuda12
 EXAMPLES ?= 100
+# The tests that `make test` runs: fast, or all.
+RING ?= fast
+TESTS_OF_RING = $(if $(filter all,$(RING)),,-m 'not slow')
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
@@ -26,7 +30,8 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo docs audit test kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick papers gpu
+.PHONY: demo docs audit test test-all kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick \
+	papers gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -34,11 +39,17 @@ demo: $(VENV)/.installed-demo
 # Three processes, because some tests wait. The tests of a file run in one process and share its fixtures. The files run in
 # the order of tests/conftest.py: longest first.
 test: lint kernels
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(TESTS_OF_RING)
+
+test-all:
+	$(MAKE) test RING=all
 
 # Otherwise, each process of the tests would compile the kernels of all models that it finds missing.
-kernels: $(VENV)/.installed-test
+kernels: kernels/__pycache__/.compiled
+
+kernels/__pycache__/.compiled: $(VENV)/.installed-test $(shell find kernels -name '*.py')
 	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import compilation; list(compilation.compile_kernels())'
+	@mkdir -p $(@D) && touch $@
 
 lint: $(VENV)/.installed-test mypy imports style
 	$(BIN)/ruff check .

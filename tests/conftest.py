@@ -47,6 +47,14 @@ def pytest_collection():
     return result
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import modules of slow tests if these are left out. They import large libraries."""
+    is_left_out = config.option.markexpr == "not slow" and collection_path.match("test_*.py")
+    if is_left_out and "\npytestmark = pytest.mark.slow\n" in collection_path.read_text():
+        return True
+    return None  # as without this function
+
+
 def pytest_collection_modifyitems(items):
     """Run the longest files first, so that no process works alone on one of them at the end."""
     items.sort(key=lambda item: RANKS.get(item.path, len(RANKS)))
@@ -78,11 +86,12 @@ def _unpack(packed: Path, target: Path) -> Path:
 # --- a cluster that tests share, because a worker takes seconds to start ---
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster_of():
     """Return a function that scales a cluster to a number of workers and returns its client.
 
-    The cluster is not shared by all modules: after a test that moves the clock of this process, schedulers in it hang.
+    Its event loop runs in this process until the tests end. So a test that changes ``time.monotonic`` replaces the name
+    ``time`` of the module that it tests: if it changed Python's module, the event loop would hang.
     """
     # Tests without a cluster must not find this client or its settings.
     with dask.config.set(dask_settings()):

@@ -1,6 +1,7 @@
 """pSGNScc, which quality.py compares with, against a simple implementation of its batches and updates."""
 
 import numpy as np
+import pytest
 from corpusmill.kernels import random
 from helpers.naive import splitmix
 
@@ -71,6 +72,7 @@ def simple_training(sentences, keys, W_in, W_out):
             W_out[word] += g * before[0][row]
 
 
+@pytest.mark.slow
 def test_batches_and_updates_are_those_of_the_simple_implementation():
     rng = np.random.default_rng(0)
     words = rng.integers(0, N_WORDS, 150)

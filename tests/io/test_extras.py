@@ -27,6 +27,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("library", "program", "sentence"), PROGRAMS, ids=[library for library, *_ in PROGRAMS])
 def test_an_error_says_what_to_install(library, program, sentence):
     # None in place of a module makes its import fail, as if it were not installed.

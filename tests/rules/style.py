@@ -4,6 +4,7 @@ A rule for single files is a function of the parsed file that yields a line and 
 """
 
 import ast
+import gc
 import graphlib
 import re
 import statistics
@@ -196,4 +197,5 @@ def main():
 
 
 if __name__ == "__main__":
+    gc.disable()  # all parsed files stay
     sys.exit(main())

@@ -116,6 +116,7 @@ def call(command):
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:builtin type _VocabDict has no __module__")  # of tomotopy
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if any(blocks(p, "python"))], ids=lambda p: p.name)
 def test_python_code_of_documents_runs(path, project):
@@ -159,6 +160,7 @@ def test_commands_of_documents_exist_with_their_options(subtests):
                     command.make_context(command.name, list(words), parent=context)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [pytest.param(code, id=place) for place, code in console_blocks("run")])
 def test_commands_of_documents_run(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -170,6 +172,7 @@ def test_commands_of_documents_run(code, tmp_path, monkeypatch):
         call(line.removeprefix("$ "))
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_quick_start_run_in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _, _, code in blocks(ROOT / "docs" / "quickstart.md", "{console}"):

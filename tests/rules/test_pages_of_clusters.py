@@ -17,6 +17,8 @@ from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster.open import pods_of
 from helpers.source_tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGES = ROOT / "docs" / "how-to"
 BLOCK = re.compile(r"^( *)```(?P<language>\w+)\n(?P<code>.*?)^\1```", re.DOTALL | re.MULTILINE)
 DOCUMENT = json.dumps({"text": "the sailor steers the boat over the sea and the baker bakes the bread in the oven"})

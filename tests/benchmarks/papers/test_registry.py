@@ -28,6 +28,7 @@ def test_a_figure_says_what_it_shows_and_why_values_differ(subtests):
 
 
 # Of tomotopy.
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:builtin type _VocabDict has no __module__",
     "ignore:The training result may differ even with fixed seed",
@@ -59,6 +60,7 @@ def test_parameters_are_read_in_the_type_of_their_defaults():
     assert converted("no", True) is False
 
 
+@pytest.mark.slow
 def test_the_list_names_every_figure():
     shown = subprocess.run(
         [sys.executable, "-m", "benchmarks.papers"], cwd=ROOT, capture_output=True, text=True, check=True

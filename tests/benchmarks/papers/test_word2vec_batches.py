@@ -1,6 +1,7 @@
 """The kernel of PAR-Word2Vec with another number of words per mini-batch, against its reference implementation."""
 
 import numpy as np
+import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import par, skip_gram
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table, padded
@@ -13,6 +14,7 @@ WINDOW = 3
 NEGATIVE = 2
 
 
+@pytest.mark.slow
 def test_mini_batches_of_another_size_make_the_updates_of_the_reference():
     rng = np.random.default_rng(0)
     words = rng.integers(0, N_WORDS, 120).astype(np.uint32)

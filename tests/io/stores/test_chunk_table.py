@@ -1,5 +1,7 @@
 """The tables of chunks of matrices and graphs: they are read only when they are needed."""
 
+import random
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,14 +46,13 @@ def test_a_table_of_other_chunks_is_refused(store, table):
         _ = type(store)(store.url).chunks
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x40])
-def test_a_table_with_a_flipped_bit_is_the_same_or_is_refused_with_its_name(store, mask):
+def test_a_table_with_a_flipped_bit_is_the_same_or_is_refused_with_its_name(store):
     expected = store.chunks
     content = store.store.read_bytes("chunks.parquet")
     refused = 0
-    for position in range(len(content)):
+    for bit in random.Random(1).sample(range(8 * len(content)), 300):
         damaged = bytearray(content)
-        damaged[position] ^= mask
+        damaged[bit // 8] ^= 1 << bit % 8
         store.store.write_bytes("chunks.parquet", bytes(damaged))
         try:
             found = type(store)(store.url).chunks
@@ -60,7 +61,7 @@ def test_a_table_with_a_flipped_bit_is_the_same_or_is_refused_with_its_name(stor
             refused += 1
         else:
             assert found == expected
-    assert refused > 50
+    assert refused > 100
 
 
 @pytest.mark.parametrize("value", [[], "text", None, 3])

@@ -50,6 +50,7 @@ def test_an_interrupted_run_on_s3_is_resumed_to_the_same_bits(corpus, bucket):
     assert Store(f"{bucket}/run/epochs").names() == ["000002-0001", "000003-0002"]
 
 
+@pytest.mark.slow
 def test_workers_read_and_write_s3(corpus, bucket):
     with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
         spread = fitted(corpus, client=client, run=f"{bucket}/spread")
@@ -95,6 +96,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("what", ["500", "503", "cut", "slow"])
 def test_a_temporary_failure_is_retried(failing, call, what):
@@ -107,6 +109,7 @@ def test_a_temporary_failure_is_retried(failing, call, what):
     assert proxy.seen == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "what", "message"),
     [
@@ -143,6 +146,7 @@ def test_a_missing_array_is_reported_as_damage(failing):
         store.read_arrays("group")
 
 
+@pytest.mark.slow
 def test_occasional_failures_of_the_store_do_not_change_a_run(failing, corpus):
     proxy, store = failing
     proxy.faults = [(method, "epochs", 2, what) for method in ("PUT", "GET") for what in ("500", "cut")]
@@ -199,6 +203,7 @@ def _write_in_parts(url):
 
 
 # The library repeats each request for some seconds.
+@pytest.mark.slow
 @pytest.mark.parametrize("access", ["names", "a file"])
 def test_a_store_without_answer_is_named(unreachable, access):
     with pytest.raises(StoreFailed, match=r"^s3://bucket/folder.*failed repeatedly.*check the address and the network"):
@@ -228,6 +233,7 @@ def _forget_credentials():
     s3fs.S3FileSystem.clear_instance_cache()
 
 
+@pytest.mark.slow
 def test_workers_without_credentials_are_named(bucket):
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
         (address,) = client.run(_forget_credentials)
@@ -248,6 +254,7 @@ def test_a_refused_deletion_is_an_error(undeletable):
     assert not store.delete_unneeded("folder")
 
 
+@pytest.mark.slow
 def test_corpora_and_runs_go_on_without_deletions_and_say_so_once(undeletable, corpus, caplog):
     kept = ingest(DOCUMENTS, f"{undeletable}/corpus", chunk_tokens=80)
     trained = fitted(kept, run=f"{undeletable}/run")

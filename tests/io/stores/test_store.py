@@ -164,6 +164,7 @@ def test_a_truncated_file_is_found(tmp_path, left):
         store.read_arrays("chunk")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(CHUNK_ELEMENTS + 5, 1), (2, CHUNK_ELEMENTS - 1)])
 def test_an_array_of_several_zarr_chunks_is_checked_to_its_end(tmp_path, shape):
     store, array = Store(str(tmp_path)), np.zeros(shape, bool)

@@ -136,6 +136,7 @@ def test_draws_in_a_document_longer_than_an_entry_can_count_follow_equation_1(n_
                 assert chi_square(observed, weights / weights.sum() * same.sum()) > 1e-4
 
 
+@pytest.mark.slow
 def test_the_largest_possible_number_of_topics():
     n_topics, n_words = 32_768, 50
     alpha = np.full(n_topics, 50 / n_topics)

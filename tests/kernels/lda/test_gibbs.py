@@ -83,6 +83,7 @@ for n_topics in (50, 70, 400):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [128, 256])
 def test_registers_of_other_widths(bits):
     if bits >= tiles.BITS:

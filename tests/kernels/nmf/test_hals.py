@@ -117,6 +117,7 @@ for expected_W, expected_H in checks.nmf_best_rows(A.toarray().T, W, H.T, 1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bits, dtype, tolerance",
     [

@@ -87,6 +87,7 @@ def encoded(docs):
     return len(words), np.split(inverse, np.cumsum([len(d) for d in docs])[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, part, radius", [("kjv.tsv", slice(None), 5), ("nips.jsonl", slice(0, 240), 4)])
 def test_real_text_equals_algorithm_2_1(real_data, name, part, radius):
     n_words, docs = encoded(read_words(real_data(name))[part])

@@ -130,6 +130,7 @@ test_skip_gram.test_each_method_makes_the_updates_of_its_reference_implementatio
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [256])
 def test_registers_of_other_widths(bits):
     if bits >= tiles.BITS:

@@ -155,12 +155,14 @@ def states_after_kills(path, step):
     return found["states"]
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_the_file_unchanged_or_complete(tmp_path):
     states = states_after_kills(write_h5ad(tmp_path / "x.h5ad"), 1)
     assert set(states) == {"unchanged", "complete"}
     assert states == sorted(states, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_killed_process_leaves_a_zarr_store_unchanged_or_complete(tmp_path, zarr_format):
     import zarr

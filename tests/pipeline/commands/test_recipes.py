@@ -56,6 +56,7 @@ def test_every_schedule_is_a_valid_cron_expression():
     assert CRON.match(cron_line())
 
 
+@pytest.mark.slow
 def test_cron_runs_its_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_day(1, [BOATS, BREAD] * 8)

@@ -184,6 +184,7 @@ def test_a_process_that_has_lost_its_run_learns_it_at_the_next_commit(corpus, ex
     np.testing.assert_array_equal(trained(corpus, run.url, executor), expected)
 
 
+@pytest.mark.slow
 def test_workers_may_die_while_an_epoch_is_committed(corpus, expected, tmp_path, cluster_of):
     client = cluster_of(2)
     notes = tmp_path / "notes"

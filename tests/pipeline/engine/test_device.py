@@ -202,6 +202,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_only_workers_touch_a_device(corpus, tmp_path):
     """A worker with a simulated device trains the same model as a CPU; the process of the client does not load CUDA."""
     script = tmp_path / "train.py"

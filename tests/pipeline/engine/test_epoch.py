@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import time
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -87,6 +88,7 @@ def test_an_interrupt_within_a_kernel_is_an_interrupt(corpus, expected, tmp_path
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tmp_path):
     faulty = Faulty(Tally(), ((2, 1, 1, "kill"), (3, 4, 1, "kill"), (3, 4, 2, "kill")), str(tmp_path))
     result = trained(corpus, tmp_path / "run", OnDask(cluster), faulty)
@@ -99,6 +101,7 @@ def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tm
         assert faulty.attempts(4, chunk) == 1
 
 
+@pytest.mark.slow
 def test_a_run_whose_workers_stay_paused_fails_with_advice(corpus, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "STALLED_SECONDS", 3.0)
     faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
@@ -110,6 +113,7 @@ def test_a_run_whose_workers_stay_paused_fails_with_advice(corpus, expected, tmp
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
 
 
+@pytest.mark.slow
 def test_a_worker_that_stays_paused_keeps_nobody_waiting(corpus, expected, tmp_path):
     faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
     with open_cluster("local", n_workers=2, memory_limit="1GiB", dashboard_address=":0") as client:
@@ -177,6 +181,7 @@ def _train_and_die(corpus, folder, table, attempts):
     train(Training(faulty, corpus, RunStore(str(folder)), 4, seed=7), Synchronous())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epoch, chunk", [(1, 0), (1, 5), (3, 2)])
 def test_a_run_is_resumed_after_the_client_is_killed_during_an_epoch(corpus, expected, tmp_path, epoch, chunk):
     attempts = tmp_path / "attempts"
@@ -205,6 +210,7 @@ def _train_until(corpus, folder, last):
     train(Training(Tally(), corpus, RunStore(str(folder)), 4, seed=7, callbacks=[die]), Synchronous())
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_after_the_client_is_killed_between_commits(corpus, expected, tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=_train_until, args=(corpus, tmp_path / "run", 2))
     process.start()
@@ -385,7 +391,7 @@ def test_places_are_balanced_consecutive_and_stable():
 def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_path, monkeypatch):
     trained(corpus, tmp_path / "run", epochs=1)
     now = [0.0]
-    monkeypatch.setattr(tasks.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def read_for_a_second(part):
         now[0] += 1.0

@@ -140,6 +140,7 @@ def test_task_names_are_unique_even_if_the_clock_stands_still(corpus, expected, 
 # --- the cluster ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [EpochFinished, ShardSwept])
 def test_a_killed_scheduler_is_an_error_and_the_run_continues_on_another_cluster(
     corpus, expected, tmp_path, monkeypatch, moment
@@ -193,6 +194,7 @@ def test_a_lost_scheduler_is_an_error_although_the_task_of_dask_that_reconnects_
             list(results)
 
 
+@pytest.mark.slow
 def test_a_run_without_any_worker_ends_with_advice_and_continues(corpus, expected, tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT", "3s")
     with (
@@ -259,6 +261,7 @@ def certificates(folder):
     return names
 
 
+@pytest.mark.slow
 def test_a_run_over_tls_has_the_same_bits_and_strangers_are_refused(corpus, expected, tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("no openssl here")

@@ -17,6 +17,8 @@ from helpers.neighbours import algorithm_of, assert_same, trained, trained_by_ha
 from helpers.shell_cluster import shell_cluster
 from helpers.toy import write_toy_corpus
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):

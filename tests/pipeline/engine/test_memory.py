@@ -86,6 +86,7 @@ def wait_for_memory(client, most):
     return False
 
 
+@pytest.mark.slow
 def test_a_worker_without_tasks_returns_its_memory(client):
     before = max(client.run(resident_bytes).values())
     full, kept = client.submit(fill, LIMIT // 2, pure=False).result()
@@ -100,6 +101,7 @@ def fill_and_wait(nbytes):
     return kept, resident_bytes()
 
 
+@pytest.mark.slow
 def test_a_worker_with_little_memory_returns_it_during_a_task(client):
     kept, returned = client.submit(fill_and_wait, int((PLANNED_SHARE + 0.01) * LIMIT), pure=False).result()
     assert kept > PLANNED_SHARE * LIMIT

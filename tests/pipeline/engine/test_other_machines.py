@@ -8,6 +8,8 @@ from corpusmill import LDA, DataError, EpochFinished, ingest
 from distributed import Client, LocalCluster
 from helpers.documents import BOATS_AND_BREAD
 
+pytestmark = pytest.mark.slow
+
 #: A worker that has an empty folder where its second argument is, as a worker on another machine has.
 WORKER = 'mount -t tmpfs tmpfs "$2" && exec "$3" -m distributed.cli.dask_worker "$1" --nthreads 1 --no-dashboard'
 CAN_MOUNT = subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode == 0

@@ -81,6 +81,7 @@ def die_of_plugins(dask_worker):
     dask_worker.handlers["plugin-add"] = lambda **message: os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_it_gets_plugins_does_not_end_training(tmp_path):
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,

@@ -61,10 +61,11 @@ def test_data_in_memory_that_is_ingested_again_has_three_ways_out(tmp_path):
 class TestOnACluster:
     def test_the_same_bits(self, tmp_path, alone, cluster):
         pattern, options, here = alone
+        others = cluster.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.tasks))
         there = ingest(pattern, str(tmp_path / "there"), **options, client=cluster)
         assert here.hash == there.hash
         assert corpus_files(here) == corpus_files(there)
-        assert cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
+        assert cluster.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.tasks)) <= others
 
     def test_data_in_memory(self, tmp_path, cluster):
         corpus = ingest((d for d in [["a", "b"], ["b"]]), str(tmp_path / "corpus"), client=cluster)
@@ -115,6 +116,7 @@ def _ingest_and_die(pattern, url, stage):
     ingest(pattern, url, chunk_tokens=2_000, progress=_die_at(stage))
 
 
+@pytest.mark.slow
 def test_an_interrupted_ingest_continues_after_the_last_finished_task(tmp_path, monkeypatch):
     pattern, url, options = (
         write_source(tmp_path / "source"),
@@ -330,16 +332,17 @@ def write_packed(folder, size):
     return str(folder / "*.gz"), stop
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_memory_stays_below_the_limit_for_a_source_seven_times_larger(tmp_path):
+def test_memory_stays_below_the_limit_for_a_source_three_times_larger(tmp_path):
     limit = 480 << 20  # Python, its libraries and compiled code take half of it
-    pattern, stop = write_packed(tmp_path, 7 * limit)
+    pattern, stop = write_packed(tmp_path, 3 * limit)
     options = {"stop_words": (stop,), "chunk_tokens": 200_000}
     with open_cluster("local", n_workers=2, memory_limit=limit) as client:
         before = set(client.run(os.getpid).values())
         corpus = ingest(pattern, str(tmp_path / "corpus"), **options, client=client)
         peaks = client.run(peak_memory).values()
         assert set(client.run(os.getpid).values()) == before
-    assert corpus.meta["about"]["tokens_read"] > 7_000_000
+    assert corpus.meta["about"]["tokens_read"] > 3_000_000
     assert len(corpus.chunks) > 1
     assert max(peaks) < limit

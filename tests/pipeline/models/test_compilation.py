@@ -26,6 +26,7 @@ for sampler, n_topics, documents in [
 """
 
 
+@pytest.mark.slow
 def test_the_first_training_by_each_sampler_says_that_it_compiles_and_the_second_does_not(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     shown = []

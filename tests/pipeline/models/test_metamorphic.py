@@ -104,6 +104,7 @@ def test_a_document_that_is_alone_gets_the_same_row_of_lda_as_among_others():
     np.testing.assert_allclose(model.transform(DOCUMENTS[:1]), model.transform(DOCUMENTS)[:1], rtol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(tiles.BITS < 512, reason="a processor without AVX-512 has no other width to compare with")
 def test_vectors_of_another_width_give_nearly_the_same_numbers(tmp_path):
     out = tmp_path / "results.npz"
@@ -121,6 +122,7 @@ def eight_workers():
         yield client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_eight_workers_give_the_same_bits_as_one_process(kind, eight_workers, tmp_path):
     corpus = ingest(DOCUMENTS, str(tmp_path / "corpus"), chunk_tokens=20)

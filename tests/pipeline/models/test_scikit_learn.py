@@ -58,6 +58,7 @@ class RoundedLDA(LDA):
         return super().score(self._rounded(X), y, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*choose at most")
 @pytest.mark.filterwarnings("ignore:.*Estimator .* does not inherit from")
 @pytest.mark.timeout(900)
@@ -74,6 +75,7 @@ def test_lda_fails_scikit_learns_checks_only_because_fractions_are_not_counts():
         assert is_about_counts or name.startswith("check_estimator_sparse"), (name, error)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*choose at most")
 @pytest.mark.filterwarnings("ignore:.*Estimator .* does not inherit from")
 @pytest.mark.timeout(900)
@@ -116,10 +118,15 @@ def test_fit_transform_is_transform_of_the_same_data():
 
 
 def test_fit_transform_transforms_with_the_client_that_trains(cluster_of):
-    client = cluster_of(1)
+    client = cluster_of(2)
+    before = client.run_on_scheduler(_transforms)
     NMF(2, max_iter=1).fit_transform(BOATS_AND_BREAD, client=client)
-    keys = client.run_on_scheduler(lambda dask_scheduler: [str(row[0]) for row in dask_scheduler.transition_log])
-    assert any(key.startswith("transform_chunk-") for key in keys)
+    assert client.run_on_scheduler(_transforms) - before
+
+
+def _transforms(dask_scheduler):
+    keys = {str(row[0]) for row in dask_scheduler.transition_log}
+    return {key for key in keys if key.startswith("transform_chunk-")}
 
 
 @pytest.mark.parametrize("module", [pickle, joblib])

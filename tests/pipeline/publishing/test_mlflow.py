@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from corpusmill import LDA
@@ -19,6 +20,8 @@ mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sqlalchemy")
 
 from corpusmill.pipeline.publishing.mlflow import SHORT_WAITS, MLflowCallback  # noqa: E402  # it needs MLflow
+
+pytestmark = pytest.mark.slow
 
 DOCUMENTS = [BOATS, BREAD] * 8
 
@@ -193,7 +196,7 @@ def test_a_server_that_dies_in_mid_training_costs_a_bounded_wait_and_one_warning
 
 
 def test_a_server_that_stays_away_is_tried_less_and_less(callback, monkeypatch):
-    monkeypatch.setattr("corpusmill.pipeline.publishing.mlflow.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("corpusmill.pipeline.publishing.mlflow.time", SimpleNamespace(monotonic=lambda: 0.0))
 
     def fail():
         raise ConnectionError

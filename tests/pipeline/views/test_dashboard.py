@@ -64,6 +64,7 @@ def begin(client, run, *events, algorithm="lda", epoch=0, shards=3):
     return send
 
 
+@pytest.mark.slow
 def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_path):
     # Browsers do not run script elements that a page inserts later, but they run the error handlers of other elements.
     hostile = ["<script>document.title='broken'</script>", "<img/src=x/onerror=document.title='broken'>"]
@@ -253,6 +254,7 @@ def test_a_process_that_exits_after_an_error_has_sent_it(client):
     assert status(client, "runs/exits")["state"] == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", [RunFailed("runs/mute", 0, "failed"), RunFinished("runs/mute", 1, "epochs")])
 def test_a_scheduler_that_does_not_answer_holds_up_the_end_of_a_run_for_a_bounded_time(tmp_path, monkeypatch, event):
     monkeypatch.setattr("corpusmill.pipeline.views.dashboard.DELIVERY_SECONDS", 0.5)

@@ -2,6 +2,7 @@
 
 import io
 import re
+from types import SimpleNamespace
 
 import corpusmill
 import pytest
@@ -39,7 +40,7 @@ def test_a_long_ingest_writes_lines_about_its_bytes_and_the_remaining_time(monke
 @pytest.mark.parametrize("n_steps", [5, 3])
 def test_the_remaining_time_of_a_second_ingest_does_not_count_the_first_one(n_steps, monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     display = progress.LineDisplay()
     # The first ingest ends, or fails before its last stage.
     for step in INGEST[:n_steps]:
@@ -89,7 +90,7 @@ def test_a_short_epoch_writes_no_line_about_its_parts(capsys):
 
 def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypatch, capsys):
     times = iter(range(0, 1000, 100))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
     display = progress.LineDisplay()
     display.train(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
     for epoch in range(1, 6):
@@ -108,7 +109,7 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
 
 def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, capsys):
     times = iter(range(0, 10000, 100))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
     display = progress.LineDisplay()
     for run, metrics in [("runs/10", {"held_out_log_likelihood": -7.5}), ("runs/20", {"log_likelihood": -6.0})]:
         display.train(RunStarted(run, "lda", 0, 3, 1, 1000, {}))
@@ -124,7 +125,7 @@ def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, 
 
 def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(monkeypatch, capsys):
     times = iter([0, 0, 10, 40, 46, 54, 62])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
     display = progress.LineDisplay()
     display.train(RunStarted("runs/topics", "lda", 0, 10, 1, 1000, {}, compiles=True))
     for epoch, seconds in enumerate((30.0, 10.0, 6.0, 8.0, 8.0), start=1):

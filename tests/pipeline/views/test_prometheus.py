@@ -73,6 +73,7 @@ def test_all_nights_have_the_same_labels_and_a_failure_keeps_the_time_of_the_las
     assert failed["success_timestamp_seconds"] < failed["end_timestamp_seconds"]
 
 
+@pytest.mark.slow
 def test_a_terminated_run_leaves_its_exit_status():
     long = [*COMMAND, "run", "my.yaml", "--set", "model.max_iter=100000"]
     with subprocess.Popen(long, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

@@ -146,6 +146,7 @@ def train_with_little_memory(prefix, corpus, message):
     Path(message).write_text(str(found.value))
 
 
+@pytest.mark.slow
 def test_processes_that_train_at_the_same_time_divide_the_memory(files, tmp_path):
     _, corpus, prefix = files
     arguments = (prefix, corpus().url, str(tmp_path / "message"))
@@ -155,6 +156,7 @@ def test_processes_that_train_at_the_same_time_divide_the_memory(files, tmp_path
     assert "(350.00 MiB memory limit," in (tmp_path / "message").read_text()
 
 
+@pytest.mark.slow
 def test_processes_of_their_own_write_the_same_files(files, tmp_path):
     _, corpus, prefix = files
     train_grid(corpus(), prefix, [2, 3], SETTINGS)
@@ -169,9 +171,10 @@ def test_processes_of_their_own_write_the_same_files(files, tmp_path):
 
 def test_a_model_that_cannot_be_trained_ends_the_grid(files):
     _, corpus, prefix = files
+    others = set(multiprocessing.active_children())
     with pytest.raises(ValueError, match="sampler is 'none'"):
         train_grid(corpus(), prefix, [2, 3], Settings(2, sampler="none"), Execution(processes=2))
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= others
 
 
 class Stop(Exception):
@@ -208,6 +211,7 @@ def train_until_killed(path, prefix, names, epoch):
     train_grid(corpus, prefix, [2, 3], SETTINGS, Execution(callbacks=[kill]))
 
 
+@pytest.mark.slow
 def test_a_grid_that_was_killed_is_continued_to_the_same_files(files, tmp_path):
     _, corpus, prefix = files
     train_grid(corpus(), prefix, [2, 3], SETTINGS)

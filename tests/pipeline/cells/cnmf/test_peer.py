@@ -10,6 +10,8 @@ from corpusmill.pipeline.cells.cnmf.factorize import factorize
 from corpusmill.pipeline.cells.cnmf.study import Study, plan_restarts
 from helpers.cells import write_h5ad
 
+pytestmark = pytest.mark.slow
+
 cnmf = pytest.importorskip("cnmf")
 pandas = pytest.importorskip("pandas")
 

@@ -105,6 +105,7 @@ def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
     assert (status, "all machines share" in text) == ("problem", True)
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_in_other_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(models, "TRAININGS", {"NMF": None})
@@ -130,6 +131,7 @@ CALLED = {"lda.gibbs_registers", "lda.gibbs_dense", "lda.gibbs", "lda.inference"
 
 
 # On a machine without these kernels, all of them are compiled by one process.
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_kernels_of_all_models_are_compiled():
     run = subprocess.run([sys.executable, "-c", TRAIN_ALL], capture_output=True, text=True, check=True)
@@ -137,6 +139,7 @@ def test_the_kernels_of_all_models_are_compiled():
     assert kernel_modules() | CALLED <= compiled
 
 
+@pytest.mark.slow
 def test_the_self_test_knows_its_results_here_and_on_a_cluster(cluster_of, monkeypatch):
     assert outcome(models.check_models)[0] == "fine"
     assert outcome(models.check_models_on, cluster_of(1))[0] == "fine"

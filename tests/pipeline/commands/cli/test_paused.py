@@ -16,6 +16,8 @@ from corpusmill.pipeline.publishing.versions import Versions
 from helpers.command_line import COMMAND
 from helpers.nightly import tree_of, write_configuration, write_first_days
 
+pytestmark = pytest.mark.slow
+
 LOCK_SECONDS = 2.0
 EPOCHS = 6
 

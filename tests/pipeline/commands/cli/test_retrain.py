@@ -28,6 +28,7 @@ def days(tmp_path, monkeypatch):
     write_first_days()
 
 
+@pytest.mark.slow
 def test_a_night_on_a_cluster_announces_the_live_page(capsys):
     cluster = {"kind": "local", "n_workers": 1, "memory_limit": "2GiB", "dashboard_address": "127.0.0.1:0"}
     write_configuration("lda", cluster=cluster)
@@ -35,6 +36,7 @@ def test_a_night_on_a_cluster_announces_the_live_page(capsys):
     assert re.search(r"train: live page http://127\.0\.0\.1:\d+/training\n", capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_workers_with_another_version_are_named(tmp_path, monkeypatch, capsys):
     other = tmp_path / "other" / "corpusmill-0.0.9.dist-info"
     other.mkdir(parents=True)

@@ -11,6 +11,8 @@ import pytest
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.command_line import COMMAND
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("signum", "code", "cluster"),

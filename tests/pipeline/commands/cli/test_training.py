@@ -191,6 +191,7 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
     assert call("watch", "run", "--once")[1].startswith(f"{kind} run: finished")
 
 
+@pytest.mark.slow
 def test_the_quick_start_on_two_workers_announces_the_live_page_also_without_bokeh(tmp_path):
     pytest.importorskip("pythonbible", reason="needs the extra 'demo'")
     hidden = tmp_path / "hidden"

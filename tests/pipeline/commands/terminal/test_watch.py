@@ -207,6 +207,7 @@ def test_a_chart_rises_with_its_values():
     assert rows[-1][0] == "▁"
 
 
+@pytest.mark.slow
 def test_without_a_terminal_plain_lines_are_printed(corpus, tmp_path):
     run = str(tmp_path / "run")
     lda().fit(corpus, run=run)
@@ -240,6 +241,7 @@ def test_on_a_terminal_charts_are_drawn(corpus, tmp_path):
         assert expected in shown.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--once",)])
 def test_a_pipe_that_is_taken_for_a_terminal_gets_one_page(corpus, tmp_path, options):
     run = str(tmp_path / "run")

@@ -64,6 +64,7 @@ def test_a_killed_worker_comes_back_however_long_that_takes(monkeypatch):
         assert workers_of(client).keys() - {killed}
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("from corpusmill import open_cluster\nwith open_cluster('local', n_workers=1): print('open')\n")
@@ -89,6 +90,7 @@ def test_the_users_own_dask_settings_win(monkeypatch):
         assert dask.config.get("distributed.scheduler.allowed-failures") == 7
 
 
+@pytest.mark.slow
 def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
     with (
         shell_cluster(tmp_path) as (_, file),
@@ -103,6 +105,7 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
             model.fit("corpus", client=client, run=f"runs/{model._kind}")
 
 
+@pytest.mark.slow
 def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
     corpus, algorithm = write_toy_corpus(tmp_path / "corpus"), Tally()
     alone, adapted, counts = RunStore(str(tmp_path / "alone")), RunStore(str(tmp_path / "adapted")), []

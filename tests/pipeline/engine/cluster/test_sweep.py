@@ -192,6 +192,7 @@ def test_threads_of_a_worker_sweep_together(corpus, expected, tmp_path):
 # --- slow workers, and workers that join ---
 
 
+@pytest.mark.slow
 def test_a_slow_worker_sweeps_few_shards(corpus, expected, tmp_path, cluster_of):
     client = cluster_of(2)
     slow = str(max(worker["name"] for worker in client.scheduler_info()["workers"].values()))
@@ -232,6 +233,7 @@ class Pausing(Fragile):
         return super().sweep(model, chunk, state, deltas, address)
 
 
+@pytest.mark.slow
 def test_workers_that_have_ended_sweep_what_a_paused_worker_leaves(corpus, expected, tmp_path):
     swept = []
 
@@ -261,6 +263,7 @@ def test_a_run_below_the_working_directory_of_the_client_is_resumed(corpus, tmp_
     assert LDA(2, max_iter=3).fit("corpus", client, run="run").n_iter_ == 3
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_is_used_in_the_same_epoch(corpus, expected, tmp_path):
     swept = []
     with open_cluster("local", n_workers=1, memory_limit="1GiB") as client:
@@ -279,6 +282,7 @@ def test_a_worker_that_joins_is_used_in_the_same_epoch(corpus, expected, tmp_pat
     assert len(set(swept)) == 2
 
 
+@pytest.mark.slow
 def test_an_adaptive_cluster_grows_during_an_epoch_and_shrinks_after_the_run(corpus, expected, tmp_path):
     numbers = []
     limits = {"minimum": 1, "maximum": 3, "interval": "200ms"}
@@ -303,6 +307,7 @@ def test_an_adaptive_cluster_grows_during_an_epoch_and_shrinks_after_the_run(cor
 # --- workers that die ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_tree", [True, False])
 @pytest.mark.parametrize(
     "killed",
@@ -321,6 +326,7 @@ def test_workers_that_die_cost_no_bit(corpus, expected, tmp_path, cluster_of, ki
     assert len(list(tmp_path.glob(f"{killed[0][0]}-*"))) > killed[0][1] + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["sweep", "update"])
 def test_half_of_the_workers_may_die_at_once(corpus, expected, tmp_path, cluster_of, moment):
     client = cluster_of(4)
@@ -346,6 +352,7 @@ def _allow_one_failure(dask_scheduler):
     dask_scheduler.allowed_failures = 1
 
 
+@pytest.mark.slow
 def test_a_shard_that_kills_every_worker_ends_the_run_with_a_sentence(corpus, tmp_path, cluster_of):
     client = cluster_of(2)
     client.run_on_scheduler(_allow_one_failure)
@@ -353,6 +360,7 @@ def test_a_shard_that_kills_every_worker_ends_the_run_with_a_sentence(corpus, tm
         trained(corpus, tmp_path / "run", Fragile(deadly_chunk=5), OnDask(client))
 
 
+@pytest.mark.slow
 def test_updates_that_kill_every_worker_end_the_run_with_a_sentence(corpus, tmp_path, cluster_of, monkeypatch):
     monkeypatch.setattr("corpusmill.pipeline.engine.sweeps.MAX_SWEEPS", 2)
     algorithm = Fragile(killed=tuple(("apply", number) for number in range(20)), folder=str(tmp_path))
@@ -360,6 +368,7 @@ def test_updates_that_kill_every_worker_end_the_run_with_a_sentence(corpus, tmp_
         trained(corpus, tmp_path / "run", algorithm, OnDask(cluster_of(2)))
 
 
+@pytest.mark.slow
 def test_a_cluster_of_the_user_that_writes_results_to_disk_keeps_deltas_in_memory(corpus, expected, tmp_path):
     options = {"threads_per_worker": 1, "memory_limit": "1GiB", "dashboard_address": None}
     with (

@@ -177,6 +177,7 @@ def test_zarr_stores_give_the_model_of_their_matrix(adata, tmp_path, zarr_format
         gives_the_components_of(plain.fit(SPARSE), model, path)
 
 
+@pytest.mark.slow
 def test_a_lazy_matrix_trains_on_a_cluster(adata, tmp_path, cluster_of):
     anndata = pytest.importorskip("anndata")
     path = str(tmp_path / "y.h5ad")

@@ -72,6 +72,7 @@ def test_a_topic_model_takes_a_corpus_its_url_or_documents_in_memory(corpus, mod
     assert getattr(model, "n_features_in_", None) in (None, corpus.n_words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_the_command_line_measures_the_topics_of_any_topic_model(corpus, model, tmp_path):
     model.fit(corpus).save(str(tmp_path / "model"))

@@ -66,6 +66,7 @@ def test_the_default_prior_of_topics_falls_with_their_number_from_fifty_on(corpu
     assert LDA(n_topics, doc_topic_prior=50 / n_topics)._algorithm(corpus).alpha == (50 / n_topics,)
 
 
+@pytest.mark.slow
 def test_killed_workers_do_not_change_the_result(corpus, tmp_path):
     estimator = small()
     table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))
@@ -206,7 +207,7 @@ MEMORY_LIMIT = 600 << 20
 
 @pytest.fixture(scope="module")
 def large_corpus(tmp_path_factory):
-    """Eight times the memory limit of chunks and states: one chunk, linked many times."""
+    """Three times the memory limit of chunks and states: one chunk, linked many times."""
     folder = tmp_path_factory.mktemp("large")
     rng = np.random.default_rng(0)
     lengths = np.full(6000, 250)
@@ -216,7 +217,7 @@ def large_corpus(tmp_path_factory):
     info = write_chunk(store, "train", chunk)
     first = folder / "corpus" / "train" / "000000"
     # A state has one byte per token, since there are at most 256 topics.
-    count = -(-8 * MEMORY_LIMIT // (store.size("train/000000") + info.tokens))
+    count = -(-3 * MEMORY_LIMIT // (store.size("train/000000") + info.tokens))
     for c in range(1, count):
         shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
     vocabulary = vocabulary_table([f"w{i}" for i in range(2000)], np.bincount(words, minlength=2000) * count)
@@ -226,7 +227,8 @@ def large_corpus(tmp_path_factory):
     shutil.rmtree(folder)
 
 
-def test_a_corpus_eight_times_the_memory_limit_trains_within_the_estimate(large_corpus, tmp_path):
+@pytest.mark.slow
+def test_a_corpus_three_times_the_memory_limit_trains_within_the_estimate(large_corpus, tmp_path):
     plans = []
     estimator = LDA(16, max_iter=2)
     training = Training(

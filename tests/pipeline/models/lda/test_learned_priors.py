@@ -18,6 +18,7 @@ def many_documents(tmp_path_factory):
     return write_topic_corpus(tmp_path_factory.mktemp("many") / "corpus", n_topics=5, documents=250, length=20, seed=4)
 
 
+@pytest.mark.slow
 def test_learned_priors_are_the_same_on_any_number_of_workers_and_fit_better(corpus, cluster_of):
     parameters = {"n_components": 5, "doc_topic_prior": 10.0, "max_iter": 30, "random_state": 3, "learn_every": 5}
     fixed = LDA(**parameters, learn_priors="none").fit(corpus)

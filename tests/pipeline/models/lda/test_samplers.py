@@ -79,6 +79,7 @@ def test_gibbs_with_more_topics_than_fit_into_registers_counts_each_token_on_any
     np.testing.assert_array_equal(LDA(n_topics, n_blocks=3, **options).fit(corpus).components_, here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_killed_workers_do_not_change_the_result_of_warp(corpus, tmp_path, n_workers):
     expected = fitted(corpus, "warp").model_.blocks[0]

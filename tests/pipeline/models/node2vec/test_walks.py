@@ -149,6 +149,7 @@ def test_tables_above_the_bound_are_refused(graph, tmp_path):
         write_walks(graph, str(tmp_path / "corpus"), WalkOptions(method="tables", table_memory=1000))
 
 
+@pytest.mark.slow
 def test_a_graph_above_the_workers_memory_is_refused(graph, tmp_path):
     message = r"walks need [\d.]+ MiB on worker 0, which has [\d.]+ MiB .*raise memory_limit to \d+MiB"
     refused = pytest.raises(DataError, match=message)

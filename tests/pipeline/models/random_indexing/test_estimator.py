@@ -91,6 +91,7 @@ def test_sums_of_rare_words_are_those_of_other_words(corpus):
         np.testing.assert_array_equal(block[name], array)
 
 
+@pytest.mark.slow
 def test_killed_workers_do_not_change_the_sums(corpus, tmp_path):
     model = small(retrain=1)
     expected = model.fit(corpus).model_.block(0)
@@ -125,6 +126,7 @@ def test_blocks_do_not_change_the_sums(corpus, n_blocks):
     assert sums_by_word(cut) == sums_by_word(small().fit(corpus))
 
 
+@pytest.mark.slow
 def test_the_parts_that_workers_update_do_not_change_retrained_vectors(tmp_path):
     n_words = 12_000
     rng = np.random.default_rng(0)
@@ -156,6 +158,7 @@ def bible(real_data):
     return list(books.values())
 
 
+@pytest.mark.slow
 def test_the_bible_is_the_sum_of_its_testaments(real_data):
     chapters = bible(real_data)
     whole = RandomIndexing(256).fit(corpus_from(chapters, chunk_tokens=200_000))
@@ -358,6 +361,7 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
 # --- memory ---
 
 
+@pytest.mark.slow
 def test_a_term_matrix_larger_than_the_memory_limit_is_trained_within_the_estimate(tmp_path):
     n_words, dimension, limit = 90_000, 2048, 640 << 20
     rng = np.random.default_rng(0)
@@ -376,6 +380,7 @@ def test_a_term_matrix_larger_than_the_memory_limit_is_trained_within_the_estima
     assert np.abs(block["sums"]).sum(axis=1).min() > 0
 
 
+@pytest.mark.slow
 def test_sums_of_a_retraining_that_wait_to_be_merged_are_in_the_plan(tmp_path):
     n_words, n_chunks = 1000, 200
     rng = np.random.default_rng(0)

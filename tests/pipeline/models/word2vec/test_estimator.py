@@ -84,6 +84,7 @@ def test_idle_workers_are_reported_with_advice(corpus, workers, cluster_of):
     assert events[0].idle.startswith(advice) if workers == 2 else events[0].idle == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_same_vectors_on_any_number_of_workers_and_threads(corpus, workers, threads, cluster_of):
@@ -132,6 +133,7 @@ def test_cells_are_trained_as_the_kernel_trains_them(corpus):
         np.testing.assert_array_equal(matrix(model, name)[dealing.order], trained)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
     rng = np.random.default_rng(0)
     parts = {"train": [[rng.integers(0, 15_000, 30) for _ in range(200)]], "held_out": []}

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from corpusmill import Word2Vec
 from corpusmill.io.errors import Locked
+from corpusmill.io.stores import locks
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.models.registry import load_model
@@ -28,6 +30,8 @@ from helpers.nightly import (
     write_configuration,
     write_day,
 )
+
+pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parents[3]
 
@@ -84,7 +88,7 @@ def test_a_process_that_lost_its_lock_reports_that(bucket, tmp_path, monkeypatch
         # As if the process was stopped and another one took the lock and deleted the unfinished run.
         if isinstance(event, EpochFinished):
             later = time.monotonic() + 1000
-            monkeypatch.setattr(time, "monotonic", lambda: later)
+            monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: later, time=time.time))
             Store(config.retrain.url).delete("runs")
 
     with pytest.raises(Locked, match="lost its lock"):

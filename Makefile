@@ -48,7 +48,7 @@ test-all:
 kernels: kernels/__pycache__/.compiled
 
 kernels/__pycache__/.compiled: $(VENV)/.installed-test $(shell find kernels -name '*.py')
-	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import compilation; list(compilation.compile_kernels())'
+	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import models; print(models.compile_kernels())'
 	@mkdir -p $(@D) && touch $@
 
 lint: $(VENV)/.installed-test mypy imports style

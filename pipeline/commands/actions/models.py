@@ -11,7 +11,6 @@ from ....io.stores.corpus import Corpus
 from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
-from ...models.base.scored import ScoredEstimator
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...models.registry import load_model
@@ -40,10 +39,10 @@ def load_topic_model(url: str) -> TopicModel:
     return model
 
 
-def load_scored_model(url: str) -> ScoredEstimator:
+def load_scored_model(url: str) -> TopicModel:
     """Read a model that scores documents; raise ValueError for a model of another kind."""
     model = load_model(url)
-    if not isinstance(model, ScoredEstimator):
+    if not isinstance(model, TopicModel):
         hint = ""
         if isinstance(model, HasWordVectors):
             hint = "; in Python, wv.evaluate_word_pairs and Node2Vec.evaluate measure vectors"

@@ -80,9 +80,8 @@ class NMFConfig(Section):
 
     kind: Literal["nmf"] = "nmf"
     n_components: PositiveInt = Field(100, description="Number of components")
-    solver: Literal["hals", "mu", "anls"] = Field(
-        "hals",
-        description="Update rule. hals is the fastest; mu (multiplicative updates) and anls are for comparison",
+    solver: Literal["hals", "mu"] = Field(
+        "hals", description="Update rule. hals is the fastest; mu is multiplicative updates"
     )
     beta_loss: Literal["frobenius", "kullback-leibler"] = Field(
         "frobenius", description="Loss to minimise. kullback-leibler needs solver mu"
@@ -105,10 +104,6 @@ class NMFConfig(Section):
     )
     l1_ratio: float = Field(
         0.0, ge=0, le=1, description="Share of the L1 penalty, which produces zeros. The rest is the L2 penalty"
-    )
-    order: Literal["separable", "paper"] = Field(
-        "separable",
-        description="Order of the updates within a sweep. separable is that of scikit-learn, paper that of ALO-NMF",
     )
     sweeps: PositiveInt = Field(1, description="Number of sweeps over a factor per epoch")
     extrapolate: bool = Field(
@@ -138,20 +133,15 @@ class NMFConfig(Section):
                 f"restart_components is {numbers}: give different numbers, with n_components, {self.n_components}"
             )
         has_restarts = self.restarts > 1 or len(numbers) > 1
-        if self.order == "paper" and self.n_blocks > 1:
-            raise ValueError("order='paper' updates all rows of W together: set n_blocks to 1")
         if self.beta_loss == "kullback-leibler" and self.solver != "mu":
             raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")
         is_penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
-        is_default_update = self.solver == "hals" and self.order == "separable"
-        if (is_penalised or self.extrapolate) and not is_default_update:
-            raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
-        if self.convergence == "gradient" and not is_default_update:
-            raise ValueError("convergence='gradient' needs solver='hals' and order='separable'")
-        if has_restarts and (not is_default_update or self.init != "random" or self.extrapolate):
-            raise ValueError(
-                "several restarts need solver='hals', order='separable', init='random' and extrapolate=False"
-            )
+        if (is_penalised or self.extrapolate) and self.solver != "hals":
+            raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals'")
+        if self.convergence == "gradient" and self.solver != "hals":
+            raise ValueError("convergence='gradient' needs solver='hals'")
+        if has_restarts and (self.solver != "hals" or self.init != "random" or self.extrapolate):
+            raise ValueError("several restarts need solver='hals', init='random' and extrapolate=False")
         if is_penalised and self.extrapolate:
             raise ValueError(
                 "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"

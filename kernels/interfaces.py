@@ -116,15 +116,6 @@ class HalsKernels(Protocol):
         """Return the swept X (n, K) for the products R (n, K), its XᵀX (K, K), and ⟨R, X⟩."""
 
 
-class TiledHalsKernels(Protocol):
-    """``nmf.tiled``: a sweep of a whole factor, whose columns are normalised."""
-
-    def sweep_columns(
-        self, X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return X (V, K) swept in tiles of T columns, its XᵀX (K, K), and ⟨P, X⟩."""
-
-
 class FactorSums(Protocol):
     """``nmf.sums``: sums of products over chunks and shards."""
 

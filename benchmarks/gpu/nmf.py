@@ -4,13 +4,13 @@ from functools import partial
 
 import click
 import numpy as np
-from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.nmf import products
 from corpusmill.pipeline.engine.device import kernels
 
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, wall_seconds
+from benchmarks.papers.kernels import tiled_cuda
 
 
 @click.command()
@@ -29,7 +29,7 @@ def nmf(session, components=(80, 256)):
         found = [1e3 * seconds, 1e3 * wall_seconds(fused), moved / seconds / 1e9, moved / seconds / copy_rate(session)]
         report(session, "nmf", f"{K}, fused", *found, 1e3 * wall_seconds(partial(epoch, "cpu", A, W, H)))
         P, Q = np.ones_like(W), np.asarray(H.T @ H)
-        _, seconds = kernel_seconds(partial(nmf_tiled.sweep_columns, W, P, Q, 16, 1))
+        _, seconds = kernel_seconds(partial(tiled_cuda.sweep_columns, W, P, Q, 16, 1))
         report(session, "nmf", f"{K}, W in phases", 1e3 * seconds, "", "", "", "paper, 48 CPU threads, W: 80")
 
 
@@ -48,7 +48,7 @@ def epoch(device, A, W, H) -> None:
     scratch = nmf_cpu.make_scratch(K, np.float32)
     module = kernels("nmf.hals", device)
     P, Q = kernels("nmf.sums", device).zero_sums(len(W), (K, K), K, np.float32)
-    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H, P, Q, 1, scratch)
+    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W), H, P, Q, 1, scratch)
     RESIDENTS.bring_back([Q])
-    rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q), "separable", "W")
+    rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q))
     module.sweep_products(P, rule, W, 1, scratch)

@@ -10,7 +10,6 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.nmf import hals as nmf
     from corpusmill.kernels.cuda.nmf import products as nmf_products
     from corpusmill.kernels.cuda.nmf import sums as nmf_sums
-    from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
     from corpusmill.kernels.cuda.node2vec import walks
     from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
     from corpusmill.kernels.cuda.word2vec import cells
@@ -18,6 +17,7 @@ def simulate() -> None:
 
     from benchmarks.papers import random_indexing_passes as passes
     from benchmarks.papers import vector_lengths
+    from benchmarks.papers.kernels import tiled_cuda
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
@@ -28,7 +28,7 @@ def simulate() -> None:
         word_counts,
         nmf,
         nmf_sums,
-        nmf_tiled,
+        tiled_cuda,
         random_indexing,
         passes,
         walks,

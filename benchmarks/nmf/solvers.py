@@ -9,13 +9,13 @@ import scipy.sparse
 from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import products as nmf_products
 from corpusmill.kernels.nmf import solvers as nmf_solvers
-from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.kernels.nmf.sums import gram_matrix
 from corpusmill.pipeline.models.nmf.extrapolation import extrapolate_step
 from corpusmill.pipeline.models.nmf.rows import prepare_for_hals
 
 from benchmarks.nmf.data import squared_norm
 from benchmarks.papers import nmf_sweeps
+from benchmarks.papers.kernels import pivoting, tiled
 
 #: Size of the cache that the width of a tile is chosen for, in numbers.
 CACHE = 32 << 20
@@ -68,7 +68,7 @@ class Blocks:
         if self.order == "paper":
             P = self._sum(products, slice(None))
             for _ in range(self.sweeps):
-                nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_tiled.tile_size(K, CACHE), True)
+                tiled.update(self.W, P, Q.astype(np.float32), tiled.tile_size(K, CACHE), True)
             self.S = gram_matrix(self.W)
             inner = nmf.inner_product(P.reshape(-1), self.W.reshape(-1))
         else:
@@ -95,7 +95,7 @@ class Blocks:
         P = np.zeros_like(W)
         Q = np.zeros((K, K))
         scratch = nmf.make_scratch(K, np.float32)
-        rule = nmf.update_rule(self.S, self.order, "H")
+        rule = tiled.rule_of_documents(self.S) if self.order == "paper" else nmf.update_rule(self.S)
         if self.sparse:
             H[:] = nmf.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
         else:
@@ -115,8 +115,7 @@ class Blocks:
         K = len(Q)
         P = self._sum(products, words)
         S = np.zeros((K, K))
-        rule = nmf.update_rule(Q, self.order, "W")
-        return nmf.sweep_rows(P, rule, self.W[words], S, self.sweeps, nmf.make_scratch(K, np.float32)), S
+        return nmf.sweep_rows(P, nmf.update_rule(Q), self.W[words], S, self.sweeps, nmf.make_scratch(K, np.float32)), S
 
 
 class Whole:
@@ -128,7 +127,7 @@ class Whole:
         self.W = W
         self.H = H
         self.solver = solver
-        self.tile = nmf_tiled.tile_size(W.shape[1], CACHE)
+        self.tile = tiled.tile_size(W.shape[1], CACHE)
 
     def epoch(self):
         """Run one epoch."""
@@ -150,7 +149,7 @@ class Whole:
         elif self.solver == "mu":
             X = nmf_solvers.multiplicative_update(X, R, S)
         else:
-            X = nmf_solvers.block_principal_pivoting(R, S).astype(np.float32)
+            X = pivoting.block_principal_pivoting(R, S).astype(np.float32)
         return X
 
 

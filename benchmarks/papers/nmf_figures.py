@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse
-from corpusmill.kernels.nmf import tiled
 
 from benchmarks.common import Session, fastest_cpu_seconds
 from benchmarks.nmf.data import load
 from benchmarks.nmf.solvers import contenders, start
 from benchmarks.papers import nmf_data_movement as movement
 from benchmarks.papers import nmf_sweeps
+from benchmarks.papers.kernels import tiled
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 
 #: Size of the cache that equation 11 is evaluated for, in numbers.

@@ -1,12 +1,13 @@
 """FAST-HALS as the papers write it down: by columns (Algorithm 1) and in three phases (Algorithm 2 of ALO-NMF).
 
-Source: Moon et al., "ALO-NMF" (KDD 2020). ``corpusmill.kernels.nmf.tiled.update`` makes the same iterates in fewer
+Source: Moon et al., "ALO-NMF" (KDD 2020). ``update`` of kernels/tiled.py makes the same iterates in fewer
 passes over memory. X is one factor by rows, W (V, K) or Hᵀ (D, K); P has the shape of X; Q is (K, K); all are float32
 or float64.
 """
 
 import numpy as np
-from corpusmill.kernels.nmf.tiled import sweep_tile
+
+from .kernels.tiled import sweep_tile
 
 
 def update_in_phases(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:

@@ -104,14 +104,10 @@ def make_scratch(K: int, dtype: Any) -> Scratch:
     return Scratch(x, r, rows, gram, np.zeros(STRIP * lanes, dtype), np.zeros(1), lanes)
 
 
-def update_rule(
-    S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype: Any = np.float32
-) -> UpdateRule:
-    """Return the rule of a sweep for S (K, K), the product of the other factor with itself.
+def update_rule(S: np.ndarray, l1: float = 0.0, l2: float = 0.0, dtype: Any = np.float32) -> UpdateRule:
+    """Return the rule of a sweep for S (K, K), the product of the other factor with itself, and the penalties.
 
-    ``sweep`` "separable" takes each coordinate to its minimum, (r − S·x) / S_kk, as scikit-learn's coordinate descent
-    does. "paper" is Algorithm 1: it takes S_kk to be 1 in H (``side`` "H"), and multiplies W by Q_kk (``side`` "W"),
-    which is normalised afterwards.
+    Each coordinate goes to its minimum, (r − S·x) / S_kk, as in scikit-learn's coordinate descent.
     """
     K = len(S)
     Kp = padded(len(S), dtype)
@@ -119,17 +115,11 @@ def update_rule(
     full[:K, :K] = S + l2 * np.eye(K)
     packed = full.reshape(Kp // tiles.ROWS, tiles.ROWS, Kp).transpose(0, 2, 1)
     diagonal = np.diag(full).astype(np.float64)
-    keep = np.ones(Kp)
-    step = np.ones(Kp)
-    if sweep == "separable":
-        # A component whose column of the other factor is zero has no minimum, so it does not change.
-        used = diagonal > np.finfo(dtype).tiny / np.finfo(dtype).eps
-        step = np.where(used, 1 / np.where(used, diagonal, 1), 0)
-    elif side == "W":
-        keep = diagonal
-    floor = 0.0 if sweep == "separable" else np.finfo(dtype).eps
+    # A component whose column of the other factor is zero has no minimum, so it does not change.
+    used = diagonal > np.finfo(dtype).tiny / np.finfo(dtype).eps
+    step = np.where(used, 1 / np.where(used, diagonal, 1), 0)
     scalar = np.dtype(dtype).type
-    return UpdateRule(packed.ravel(), keep.astype(dtype), step.astype(dtype), scalar(l1), scalar(floor))
+    return UpdateRule(packed.ravel(), np.ones(Kp, dtype), step.astype(dtype), scalar(l1), scalar(0))
 
 
 # --- one block ---

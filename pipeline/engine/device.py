@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         PackingKernels,
         RandomIndexingKernels,
         SkipGramKernels,
-        TiledHalsKernels,
         WalkKernels,
     )
 
@@ -63,8 +62,6 @@ def kernels(module: Literal["lda.esca"], device: str) -> "EscaKernels": ...
 def kernels(module: Literal["nmf.hals"], device: str) -> "HalsKernels": ...
 @overload
 def kernels(module: Literal["nmf.sums"], device: str) -> "FactorSums": ...
-@overload
-def kernels(module: Literal["nmf.tiled"], device: str) -> "TiledHalsKernels": ...
 @overload
 def kernels(module: Literal["node2vec.walks"], device: str) -> "WalkKernels": ...
 @overload

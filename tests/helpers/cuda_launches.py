@@ -13,7 +13,6 @@ from corpusmill.kernels.cuda.memory import leave_on_device, upload
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import sums as nmf_sums
-from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
 from corpusmill.kernels.cuda.word2vec import cells
@@ -29,6 +28,7 @@ from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions
 
 from benchmarks.papers import random_indexing_passes, saberlda_alias, saberlda_cuda
+from benchmarks.papers.kernels import tiled_cuda
 
 from .cuda_ptx import recorded
 
@@ -124,22 +124,34 @@ def walks_launches():
 
 
 def nmf_launches(K=128):
-    """Sweep factors by blocks of rows, for sparse and dense data, and one in the papers' three phases; add sums."""
+    """Sweep factors by blocks of rows, for sparse and dense data and from products; add sums."""
     A = products.sparse_matrix(products.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
-    rule = nmf_cpu.update_rule(np.eye(K), "separable", "H")
+    rule = nmf_cpu.update_rule(np.eye(K))
 
     def call():
         P, Q = nmf_sums.zero_sums(1, (K, K), K, np.float32)
         nmf.sweep_sparse(A, one, rule, one.copy(), P, Q, 1, None)
         nmf.sweep_dense(np.ones((1, 1), np.float32), one, rule, one.copy(), P, Q, 1, None)
         nmf_sums.add_sums(P, P, "P")
-        nmf_tiled.sweep_columns(one.copy(), P, np.eye(K, dtype=np.float32), 16, 1)
+        nmf.sweep_products(P, rule, one.copy(), 1, None)
 
     # If CuPy is installed, its matrix products replace some kernels.
-    without_cupy = [mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf_products, nmf_tiled)]
-    with without_cupy[0], without_cupy[1]:
+    with mock.patch.object(nmf_products, "has_cupy", return_value=False):
         return recorded(call)
+
+
+def tile_launches(K=128):
+    """Sweep a factor in the three phases of ALO-NMF."""
+    one = np.ones((1, K), np.float32)
+
+    def call():
+        tiled_cuda.sweep_columns(one.copy(), one.copy(), np.eye(K, dtype=np.float32), 16, 1)
+
+    with mock.patch.object(tiled_cuda, "has_cupy", return_value=False):
+        found = recorded(call)
+    # The others are those of "nmf".
+    return [launch for launch in found if launch.function.__name__ in ("_transpose", "_multiply", "_sweep_tile")]
 
 
 #: All launches by model. The first launch of each kernel has the sizes of real use.
@@ -153,6 +165,7 @@ LAUNCHES = {
     "word2vec": word2vec_launches,
     "walks": walks_launches,
     "nmf": nmf_launches,
+    "nmf, tiles": tile_launches,
 }
 
 

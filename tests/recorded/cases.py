@@ -88,6 +88,9 @@ def _estimator(kind: str, *arguments: Any, is_paper: bool, **parameters: Any) ->
         module, name = PAPERS[kind]
         with suppress(ModuleNotFoundError):
             made_by = getattr(import_module(module), name)
+            # The name of this solver in versions without the module is order="paper".
+            if parameters.pop("order", None) == "paper":
+                parameters["solver"] = "paper"
     return made_by(*arguments, **parameters)
 
 

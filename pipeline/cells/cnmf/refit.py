@@ -121,7 +121,7 @@ def nonnegative_rows(R: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, float]:
     """
     R = np.ascontiguousarray(R)
     X = np.zeros_like(R)
-    rule = hals.update_rule(S, "separable", "H", dtype=np.float64)
+    rule = hals.update_rule(S, dtype=np.float64)
     scratch = hals.make_scratch(len(S), np.float64)
     hals.sweep_rows(R, rule, X, np.zeros_like(S), 1, scratch)
     first = float(scratch.violation[0])

@@ -10,10 +10,10 @@ from ....configs.schema import Config
 from ....io.errors import DataError
 from ....io.stores.store import DATA_KINDS, Store, check_free
 from ...engine.events import Callback, EpochFinished, Event
-from ...engine.run import RunStore
+from ...engine.run import RunStore, config_section
 from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
-from ...models.registry import new_estimator
+from ...models.registry import estimator_class, new_estimator
 from ...publishing.report import write_report
 from ...views.history import LIKELIHOODS, is_engine_metric, last_value, median_speed
 from ..results import RestartResult, TrainingResult
@@ -77,8 +77,11 @@ def stored_config(run_url: str) -> Layer:
     """Return the configuration that a run was last trained with; raise DataError if there is no run."""
     meta = RunStore(run_url).meta
     # A run that was started from Python stores its model and data only. The corpus is then the data's.
-    corpus = {"corpus": {"url": meta["data"]["url"]}}
-    return Layer(f"{run_url}/run.json", corpus | meta["config"])
+    config = {"corpus": {"url": meta["data"]["url"]}} | meta["config"]
+    model = config_section(meta, "model")
+    if "kind" in model:
+        config["model"] = estimator_class(model["kind"])._without_former(model)
+    return Layer(f"{run_url}/run.json", config)
 
 
 def check_nothing_is_hidden(config: Config, run_url: str) -> None:

@@ -372,11 +372,18 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         """Complete the model after `partial_fit`: add what only the previous model has, such as words."""
 
     @classmethod
+    def _without_former(cls, parameters: JsonObject) -> JsonObject:
+        """Return stored parameters without those of earlier versions that change nothing."""
+        former = cls._former_parameters
+        return {name: value for name, value in parameters.items() if name not in former or former[name] != value}
+
+    @classmethod
     def _with_stored(cls, parameters: JsonObject, meta: JsonObject, url: str) -> Self:
         """Return an estimator with the parameters of a run or a saved model, whose file has ``meta``.
 
         Raises DataError for a parameter that the estimator does not have.
         """
+        parameters = cls._without_former(parameters)
         # A parameter that is missing gets its default. One that is unknown may change what the model means.
         unknown = sorted(set(parameters) - set(cls._parameter_names()))
         if unknown:

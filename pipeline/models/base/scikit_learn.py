@@ -7,8 +7,9 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Set
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping, Set
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ RandomState = int | Generator | None
 
 #: Seeds that are drawn are below this number, as in scikit-learn.
 SEED_LIMIT = 2**31 - 1
+ChoiceT = TypeVar("ChoiceT")
 #: What `set_output` accepts.
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -45,6 +47,8 @@ class ScikitLearnEstimator:
 
     #: Parameters that decide the shape or the meaning of the trained arrays, so that they must stay as they are.
     _fixed_parameters: ClassVar[tuple[str, ...]] = ()
+    #: Parameters that earlier versions had, with the value that means what this version does. Files may have them.
+    _former_parameters: ClassVar[Mapping[str, object]] = MappingProxyType({})
 
     #: The parameters that the model was trained with. Without a model, there are none.
     _trained_with: JsonObject
@@ -99,8 +103,16 @@ class ScikitLearnEstimator:
 
     def _parameters_digest(self) -> str:
         """Return a digest of the parameters that decide results: 8 hexadecimal digits."""
-        decisive = {name: value for name, value in self._stored_params().items() if name not in EXECUTION_PARAMETERS}
+        parameters = {**self._former_parameters, **self._stored_params()}
+        decisive = {name: value for name, value in parameters.items() if name not in EXECUTION_PARAMETERS}
         return hashlib.sha256(json.dumps(decisive, default=to_json, sort_keys=True).encode()).hexdigest()[:8]
+
+    def _chosen(self, parameter: str, choices: Mapping[str, ChoiceT]) -> ChoiceT:
+        """Return what the value of a parameter stands for; raise ValueError with the choices for any other value."""
+        value = getattr(self, parameter)
+        if value not in choices:
+            raise ValueError(f"{parameter} is {value!r}: choose one of {', '.join(choices)}")
+        return choices[value]
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters of the constructor.

@@ -230,7 +230,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         # A row of B has at most one entry per topic, and at most one per token.
         row_lengths = np.minimum(occurrences, self.n_components)
         learn_priors = self._priors_to_learn(data, previous)
-        return self._samplers[self.sampler](
+        return self._chosen("sampler", self._samplers)(
             n_words=n_words,
             n_topics=self.n_components,
             alpha=self._alpha(previous),
@@ -285,7 +285,8 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         longest = max((chunk.longest for chunk in data.chunks), default=0)
         if longest > MAX_COUNT:
             return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
-        return resolve_device(self.device, self._samplers[self.sampler].has_cuda_kernels, f"sampler {self.sampler!r}")
+        has_kernels = self._chosen("sampler", self._samplers).has_cuda_kernels
+        return resolve_device(self.device, has_kernels, f"sampler {self.sampler!r}")
 
     def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the words that only the previous model has."""

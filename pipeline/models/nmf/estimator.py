@@ -1,9 +1,10 @@
 """The estimator NMF: non-negative matrix factorisation with scikit-learn's names."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from ..vectors.vectors import WordVectors
 from . import inference
 from .continuation import merge_models
 from .factorization import Factorization, component_sizes, scaled_penalties
-from .frobenius import SOLVERS, PaperHals
+from .frobenius import SOLVERS, FrobeniusFactorization
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
@@ -60,9 +61,9 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     ----------
     n_components : int, default=100
         Number of components, K. scikit-learn's default is the number of columns.
-    solver : {"hals", "mu", "anls"}, default="hals"
-        FAST-HALS, multiplicative updates, or alternating least squares by block principal pivoting. The latter two are
-        for comparison, but "mu" is needed for the Kullback-Leibler loss.
+    solver : {"hals", "mu"}, default="hals"
+        FAST-HALS, which sets each entry to its optimum given all others, as scikit-learn's coordinate descent does, or
+        multiplicative updates. The latter are slower, but the Kullback-Leibler loss needs them.
     beta_loss : {"frobenius", "kullback-leibler"}, default="frobenius"
         The distance between A and H·Wᵀ. "kullback-leibler" needs ``solver="mu"``.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
@@ -77,16 +78,12 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
         it; with penalties, the "penalised_error" of ``history_``. "gradient": it stops when the sum of the absolute
         projected gradients of all entries, each taken just before its update, is at most this share of that of the
         first epoch. The latter is the criterion of scikit-learn's solver "cd". At the same ``tol`` it usually continues
-        for many more epochs, and the factors are closer to a minimum. It needs ``solver="hals"`` and
-        ``order="separable"``, and runs on the CPU.
+        for many more epochs, and the factors are closer to a minimum. It needs ``solver="hals"``, and
+        runs on the CPU.
     alpha_W, alpha_H : float, default=0.0 and "same"
         Strength of the penalties of H and of W, in scikit-learn's naming and scaling. "same" takes ``alpha_W``.
     l1_ratio : float, default=0.0
         Share of the penalties that is ℓ1; the rest is ℓ2.
-    order : {"separable", "paper"}, default="separable"
-        "separable" sets each entry to its optimum given all others, as scikit-learn's coordinate descent does.
-        "paper" follows Algorithm 1 of ALO-NMF, which normalises each column of W right after its update. Unlike there,
-        the columns of the first W have length 1 too.
     sweeps : int, default=1
         Sweeps over a factor per epoch. All of them use the same matrix products, so each further sweep costs only
         about a tenth of an epoch.
@@ -151,7 +148,7 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     .. [1] Cichocki and Phan, "Fast local algorithms for large scale nonnegative matrix and tensor factorizations",
        IEICE Transactions 2009 (HALS).
     .. [2] Moon et al., "ALO-NMF: accelerated locality-optimized non-negative matrix factorization", KDD 2020
-       (Algorithms 1 and 2; equation 11 for the tile size).
+       (Algorithms 1 and 2).
     .. [3] Ang and Gillis, "Accelerating nonnegative matrix factorization algorithms using extrapolation", Neural
        Computation 2019.
     .. [4] Lee and Seung, "Algorithms for non-negative matrix factorization", NIPS 2001 (multiplicative updates).
@@ -167,6 +164,10 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
 
     _kind = "nmf"
     _fixed_parameters = ("n_components", "weighting")
+    _former_parameters = MappingProxyType({"order": "separable"})
+
+    #: The values of ``solver``. A subclass may add solvers that are defined elsewhere.
+    _solvers: ClassVar[Mapping[str, type[FrobeniusFactorization]]] = SOLVERS
 
     @explain_parameters
     def __init__(
@@ -181,7 +182,6 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
         alpha_W: float = 0.0,
         alpha_H: float | str = "same",
         l1_ratio: float = 0.0,
-        order: str = "separable",
         sweeps: int = 1,
         extrapolate: bool = False,
         weighting: str = "counts",
@@ -202,7 +202,6 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
         self.alpha_W = alpha_W
         self.alpha_H = alpha_H
         self.l1_ratio = l1_ratio
-        self.order = order
         self.sweeps = sweeps
         self.extrapolate = extrapolate
         self.weighting = weighting
@@ -281,8 +280,7 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
         bounds = (0, n_rows)
         if self.beta_loss == "kullback-leibler":
             return KullbackLeibler(bounds=bounds, n_components=self.n_components, sweeps=self.sweeps, dtype=self.dtype)
-        solver = PaperHals if self.order == "paper" and self.solver == "hals" else SOLVERS[self.solver]
-        return solver(
+        return self._chosen("solver", self._solvers)(
             bounds=bounds,
             n_components=self.n_components,
             sweeps=self.sweeps,
@@ -298,7 +296,8 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
             return resolve_device(self.device, False, f"{self.n_components} components (over {most:,}, {self.dtype})")
         if self.convergence == "gradient":
             return resolve_device(self.device, False, "convergence 'gradient'")
-        return resolve_device(self.device, self.solver == "hals", f"solver {self.solver!r}")
+        has_kernels = self._chosen("solver", self._solvers).has_cuda_kernels
+        return resolve_device(self.device, has_kernels, f"solver {self.solver!r}")
 
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         if previous is not None:

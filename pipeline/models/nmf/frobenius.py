@@ -1,4 +1,4 @@
-"""Solvers for the Frobenius norm ‖A − H·Wᵀ‖: FAST-HALS in two orders, multiplicative updates, and ANLS.
+"""Solvers for the Frobenius norm ‖A − H·Wᵀ‖: FAST-HALS, and multiplicative updates.
 
 All of them update the rows of one factor from two products. For H these are R = A·W and S = WᵀW; for W they are
 P = AᵀH and Q = HᵀH. They differ in how they solve for the rows.
@@ -19,7 +19,6 @@ from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products, solvers
 from ....kernels.nmf.sums import gram_matrix
-from ....kernels.nmf.tiled import tile_size
 from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, Shard, SweepResult
 from ...engine.data import ChunkSize
@@ -36,8 +35,6 @@ Factor = Literal["W", "H"]
 
 #: Step in the address of the draws that replace unused components. No real step has this number.
 REVIVE = -2
-#: Size of the cache for which equation 11 of the ALO-NMF paper chooses the tile, in numbers.
-CACHE_NUMBERS = 32 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +45,9 @@ class FrobeniusFactorization(Factorization):
     further pass over A. With ``extrapolate``, block and shared arrays also hold ``extrapolated``, the point beyond W
     that the next epoch starts from.
     """
+
+    #: Whether there are kernels for a CUDA device.
+    has_cuda_kernels: ClassVar[bool] = False
 
     #: ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
     penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -222,7 +222,7 @@ class FrobeniusFactorization(Factorization):
         else:
             np.matmul(A, W, out=R)
         H = np.zeros_like(R)
-        rule = nmf.update_rule(S, "separable", "H", *self.penalties[2:], self.dtype)
+        rule = nmf.update_rule(S, *self.penalties[2:], self.dtype)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
 
@@ -240,6 +240,7 @@ class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
     kernel_module: ClassVar[str] = "nmf.hals"
+    has_cuda_kernels: ClassVar[bool] = True
 
     @property
     def merge(self) -> HalsSums:
@@ -305,45 +306,13 @@ class Hals(FrobeniusFactorization):
 
     def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
         """Return how a row of a factor changes, given the product S (K, K) of the other factor with itself."""
-        return nmf.update_rule(S, "separable", factor, *self._penalties_of(factor), self.dtype)
-
-    def _penalties_of(self, factor: Factor) -> tuple[float, float]:
-        if factor == "W":
-            return self.penalties[:2]
-        return self.penalties[2:]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperHals(Hals):
-    """FAST-HALS in the order of Algorithm 1 of ALO-NMF, which normalises each column of W right after its update.
-
-    The normalisation needs all rows of W, so W has one block.
-    """
-
-    def first_block(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return the first W with columns of length 1, which Algorithm 1 only has after its first epoch."""
-        begun = super().first_block(data, block, previous)
-        if previous is None:
-            begun["W"] = begun["W"] / np.linalg.norm(begun["W"], axis=0)
-        return begun
-
-    def update_columns(
-        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """Update W tile by tile (ALO-NMF, section 4)."""
-        tile = tile_size(self.n_components, CACHE_NUMBERS)
-        module = kernels("nmf.tiled", self.device)
-        swept, S, inner = module.sweep_columns(W, P, Q.astype(self.dtype), tile, self.sweeps)
-        return swept, S, inner, 0.0
-
-    def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
-        """Return the rule of Algorithm 1."""
-        return nmf.update_rule(S, "paper", factor, *self._penalties_of(factor), self.dtype)
+        penalties = self.penalties[:2] if factor == "W" else self.penalties[2:]
+        return nmf.update_rule(S, *penalties, self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactorSolver(FrobeniusFactorization):
-    """Base class of the solvers for comparison, which update both factors in the same way and run on the CPU."""
+    """Base class of the solvers that update both factors in the same way and run on the CPU."""
 
     @abstractmethod
     def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
@@ -385,18 +354,8 @@ class MultiplicativeUpdates(FactorSolver):
         X[:] = solvers.multiplicative_update(X, R, S.astype(self.dtype))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Anls(FactorSolver):
-    """Alternating non-negative least squares by block principal pivoting (Kim and Park 2011), to compare with."""
-
-    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
-        """Solve the least squares problem of each row exactly."""
-        X[:] = solvers.block_principal_pivoting(R, S)
-
-
 #: Solvers of the Frobenius norm by the parameter ``solver``.
 SOLVERS: dict[str, type[FrobeniusFactorization]] = {
     "hals": Hals,
     "mu": MultiplicativeUpdates,
-    "anls": Anls,
 }

@@ -123,8 +123,8 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         Raises
         ------
         ValueError
-            If ``runs`` is empty or has a pair twice, or for parameters other than ``solver="hals"``,
-            ``order="separable"``, ``init="random"`` and ``extrapolate=False``.
+            If ``runs`` is empty or has a pair twice, or for parameters other than ``solver="hals"``, ``init="random"``
+            and ``extrapolate=False``.
         DataError
             If the data cannot be trained on or does not fit into memory, or if ``run`` holds another run.
 
@@ -205,9 +205,9 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         for components, seed in restarts:
             parameters = {"n_components": components, "random_state": seed} | ONE
             factorization = type(self)(**self.get_params() | parameters)._single_algorithm(data)
-            # PaperHals and other solvers need more than a product and a sweep.
+            # Other solvers need more than a product and a sweep.
             if type(factorization) is not Hals or factorization.init != "random" or factorization.extrapolate:
-                needed = {"solver": "hals", "order": "separable", "init": "random", "extrapolate": False}
+                needed = {"solver": "hals", "init": "random", "extrapolate": False}
                 given = self.get_params()
                 wrong = [f"{name} is {given[name]!r}" for name, value in needed.items() if given[name] != value]
                 wanted = ", ".join(f"{name}={value!r}" for name, value in needed.items())

@@ -1,13 +1,13 @@
 """Formulas for data movement and operations against the figures that the papers print."""
 
 import pytest
-from corpusmill.kernels.nmf.tiled import best_tile
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gpu.word2vec import bytes_a_word, step_of
 from benchmarks.papers import nmf_data_movement as nmf
 from benchmarks.papers import word2vec_data_movement as word2vec
+from benchmarks.papers.kernels.tiled import best_tile
 
 
 def test_data_movement_of_nmf_is_that_of_the_papers():

@@ -15,7 +15,6 @@ from corpusmill.kernels.lda import esca as cpu_esca
 from corpusmill.kernels.lda.counts import topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as cpu_hals
-from corpusmill.kernels.nmf import tiled as cpu_tiled
 from corpusmill.kernels.node2vec import walks as cpu_walks
 from corpusmill.kernels.random_indexing import accumulate as cpu_sums
 from corpusmill.kernels.random_indexing import text as ri_text
@@ -27,6 +26,7 @@ from numba import config
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.nmf import factors
 from benchmarks.gpu.walks import power_law
+from benchmarks.papers.kernels import tiled, tiled_cuda
 
 pytestmark = pytest.mark.skipif(not has_cuda() or config.ENABLE_CUDASIM, reason="this machine has no CUDA device")
 N_WORDS = 20_000
@@ -95,7 +95,7 @@ def test_a_sweep_of_nmf_has_the_numbers_of_the_cpu(K):
     from corpusmill.kernels.cuda.residents import RESIDENTS
 
     A, W, H = factors(11_314, 26_214, 1_018_191, K)
-    rule = cpu_hals.update_rule(W.T.astype(float) @ W, "separable", "H")
+    rule = cpu_hals.update_rule(W.T.astype(float) @ W)
     results = []
     for module in (hals, cpu_hals):
         P, Q = np.zeros_like(W), np.zeros((K, K))
@@ -108,13 +108,11 @@ def test_a_sweep_of_nmf_has_the_numbers_of_the_cpu(K):
 
 def test_the_three_phases_of_nmf_have_the_numbers_of_the_cpu():
     """All blocks of a device wait for each other here, which no simulator shows."""
-    from corpusmill.kernels.cuda.nmf import tiled
-
     rng = np.random.default_rng(1)
     X, P = (rng.random((100_000, 100), np.float32) for _ in range(2))
     Q = np.asarray(X.T @ X, np.float32)
-    found, _, _ = tiled.sweep_columns(X, P, Q, 10, 1)
-    expected, _, _ = cpu_tiled.sweep_columns(X, P, Q, 10, 1)
+    found, _, _ = tiled_cuda.sweep_columns(X, P, Q, 10, 1)
+    expected, _, _ = tiled.sweep_columns(X, P, Q, 10, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-5)
 
 

@@ -19,7 +19,7 @@ def test_all_cuda_tests_in_the_simulator():
     paths = [path for path in sorted(here.rglob("test_*.py")) if path.name not in OTHERS]
     benchmarks = here.parents[1] / "benchmarks"
     papers = benchmarks / "papers"
-    paths += [papers / "test_random_indexing_passes.py", papers / "test_gpu_variants.py"]
+    paths += [papers / "test_random_indexing_passes.py", papers / "test_gpu_variants.py", papers / "test_tiled_cuda.py"]
     run_simulated(*paths, benchmarks / "test_gpu_commands.py")
 
 

@@ -14,12 +14,10 @@ from corpusmill.kernels.cuda.lda import collapsed as cuda_collapsed
 from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
-from corpusmill.kernels.cuda.ledger import LEDGER, Operation
-from corpusmill.kernels.cuda.memory import cached_copy, leave_on_device, share_residents, upload
+from corpusmill.kernels.cuda.memory import cached_copy, share_residents
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
 from corpusmill.kernels.cuda.nmf import products as cuda_products
 from corpusmill.kernels.cuda.nmf import sums as cuda_sums
-from corpusmill.kernels.cuda.nmf import tiled as cuda_tiled
 from corpusmill.kernels.cuda.node2vec import walks as cuda_walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
 from corpusmill.kernels.cuda.residents import RESIDENTS
@@ -35,30 +33,13 @@ from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from helpers.cuda_simulator import few_threads, on_device
+from helpers.cuda_traffic import Traffic
 from helpers.graphs import adjacency, random_graph
 from helpers.toy import write_topic_corpus
 from numba import config
 from scipy import sparse
 
 pytestmark = on_device
-
-
-class Traffic:
-    """What a call did on the device: bytes by the array that was copied, calls by kernel and by cause of a wait."""
-
-    def __init__(self, call):
-        with LEDGER.recording() as found:
-            call()
-        self.uploads = self._of(found, Operation.UPLOAD, 1)
-        self.downloads = self._of(found, Operation.DOWNLOAD, 1)
-        self.launches = self._of(found, Operation.LAUNCH, 0)
-        self.allocations = self._of(found, Operation.ALLOCATE, 0)
-        self.waits = self._of(found, Operation.WAIT, 0)
-        self.waits.pop("pinned buffer", None)
-
-    @staticmethod
-    def _of(found, operation, index):
-        return {entry.cause: total[index] for entry, total in found.items() if entry.operation == operation}
 
 
 def sizes(prefix, arrays):
@@ -234,7 +215,7 @@ def rule_bytes(rule, K=5):
 @pytest.fixture
 def _few_threads_of_nmf():
     with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2, TILE=4):
-        with few_threads(cuda_sums, THREADS=32, PARTS=2, BLOCKS=2), few_threads(cuda_tiled, THREADS=64):
+        with few_threads(cuda_sums, THREADS=32, PARTS=2, BLOCKS=2):
             yield
 
 
@@ -247,7 +228,7 @@ def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
         products.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), 9
     )
     W, H = rng.random((9, 5), np.float32), rng.random((35, 5), np.float32)
-    rule = hals.update_rule(W.T @ W, "separable", "H")
+    rule = hals.update_rule(W.T @ W)
     dense = A.toarray()
     found = {"H": H, "W": W}
 
@@ -296,25 +277,6 @@ def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
 
 
 @pytest.mark.usefixtures("_few_threads_of_nmf")
-@pytest.mark.skipif(cuda_products.has_cupy(), reason="CuPy's products replace kernels")
-def test_the_three_phases_launch_two_kernels_per_tile():
-    rng = np.random.default_rng(1)
-    X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
-    Q = (X.T @ X).astype(np.float32)
-    P = leave_on_device(upload(P, "P"), "P")
-    found = Traffic(lambda: cuda_tiled.sweep_columns(X, P, Q, 3, 1))
-    assert found.uploads == {"W": X.nbytes, "Q": Q.nbytes, "keep": 4 * 7}
-    parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
-    assert found.downloads == {"W": X.nbytes, "W sums": 8 * (7 * 7 + parts)}
-    # Cleared are the sums of squares, the number of blocks that have arrived, and the Gram matrix. X and P are
-    # transposed, and X back.
-    kernels_of_tiles = {"multiply": 3, "sweep_tile": 3}
-    of_factor = {"clear": 3, "transpose": 3, "multiply_columns": 1, "multiply_and_add": 1}
-    assert found.launches == kernels_of_tiles | of_factor
-    assert found.waits == {"W sums": 1, "W": 1}
-
-
-@pytest.mark.usefixtures("_few_threads_of_nmf")
 @pytest.mark.parametrize("n_blocks", [1, 2])
 def test_epochs_of_nmf_upload_nothing_but_the_rules_of_updates(n_blocks, tmp_path):
     from corpusmill import NMF
@@ -322,7 +284,7 @@ def test_epochs_of_nmf_upload_nothing_but_the_rules_of_updates(n_blocks, tmp_pat
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)
     K, V, D, chunks = 3, corpus.n_words, corpus.n_documents, len(corpus.chunks)
     model = NMF(K, max_iter=3, tol=0, device="cuda", n_blocks=n_blocks).fit(corpus)
-    rule = sum(rule_bytes(hals.update_rule(np.eye(K), "separable", "H"), K).values())
+    rule = sum(rule_bytes(hals.update_rule(np.eye(K)), K).values())
     parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
     for row in model.history_[1:]:
         # Several blocks are joined on the device for the sweeps of an epoch.

@@ -1,4 +1,4 @@
-"""Multiplicative updates against their formulas, and block principal pivoting against the conditions of a minimum."""
+"""Multiplicative updates against their formulas."""
 
 import numpy as np
 import pytest
@@ -22,16 +22,3 @@ def test_ratios_and_divergence_of_kullback_leibler_are_their_formulas():
     expected = A.data / (H @ W.T)[documents, words]
     np.testing.assert_allclose(ratio, expected, rtol=1e-12)
     assert logarithms == pytest.approx(np.sum(A.data * np.log(expected)))
-
-
-@pytest.mark.parametrize("K", [1, 4, 12])
-def test_pivoting_ends_at_a_minimum(K):
-    A, W, _ = random_problem(40, 30, K)
-    R, S = (A @ W) - 0.5, W.T @ W
-    X = solvers.block_principal_pivoting(R, S)
-    gradient = X @ S - R
-    assert X.min() >= 0
-    # At a minimum, the gradient is zero where x > 0 and nowhere negative.
-    assert np.abs(gradient[X > 0]).max(initial=0) < 1e-9
-    assert gradient[X == 0].min(initial=0) > -1e-9
-    assert (X == 0).any()

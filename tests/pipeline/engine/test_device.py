@@ -49,7 +49,6 @@ MODULES = {
     "lda.esca": interfaces.EscaKernels,
     "nmf.hals": interfaces.HalsKernels,
     "nmf.sums": interfaces.FactorSums,
-    "nmf.tiled": interfaces.TiledHalsKernels,
     "node2vec.walks": interfaces.WalkKernels,
     "random_indexing.accumulate": interfaces.RandomIndexingKernels,
     "word2vec.skip_gram": interfaces.SkipGramKernels,

@@ -15,6 +15,7 @@ from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
 from recorded.arrays import assert_as_recorded, record
 
 from benchmarks.papers.algorithms.lda import PaperLDA
+from benchmarks.papers.algorithms.nmf import PaperNMF
 
 RECORDED = Path(__file__).with_name("recorded_models.npz")
 
@@ -67,6 +68,10 @@ def nmf(data, **parameters):
     return factors(NMF(4, max_iter=6, random_state=1, device="cpu", **parameters).fit(data))
 
 
+def paper_nmf(solver):
+    return factors(PaperNMF(4, solver=solver, max_iter=6, random_state=1, device="cpu").fit(matrix()))
+
+
 def word2vec(**parameters):
     options = {"vector_size": 16, "min_count": 1, "epochs": 2, "sample": 0.01, "device": "cpu"} | parameters
     return vectors(Word2Vec(**options).fit(documents(0)))
@@ -97,12 +102,12 @@ CASES = {
     "nmf": lambda: nmf(documents(0)),
     "nmf-tfidf": lambda: nmf(documents(0), weighting="tfidf", n_blocks=2),
     "nmf-dense": lambda: nmf(matrix(), dtype="float64"),
-    "nmf-paper": lambda: nmf(matrix(), order="paper"),
+    "nmf-paper": lambda: paper_nmf("paper"),
     "nmf-extrapolated": lambda: nmf(matrix(), extrapolate=True),
     "nmf-nndsvda": lambda: nmf(matrix(), init="nndsvda", n_blocks=2),
     "nmf-penalised": lambda: nmf(matrix(), alpha_W=0.01, l1_ratio=0.5),
     "nmf-mu": lambda: nmf(matrix(), solver="mu"),
-    "nmf-anls": lambda: nmf(matrix(), solver="anls"),
+    "nmf-anls": lambda: paper_nmf("anls"),
     "nmf-divergence": lambda: nmf(matrix(), solver="mu", beta_loss="kullback-leibler"),
     "nmf-partial": lambda: continued(NMF(4, max_iter=6, random_state=1, device="cpu"), factors),
     "word2vec-strata": lambda: word2vec(n_blocks=4),

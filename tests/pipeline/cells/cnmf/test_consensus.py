@@ -5,11 +5,12 @@ import pytest
 import scipy.sparse
 from corpusmill.io.errors import DataError
 from corpusmill.io.matrices.memory import RowsInMemory
-from corpusmill.kernels.nmf.solvers import block_principal_pivoting
 from corpusmill.pipeline.cells.cnmf import refit
 from corpusmill.pipeline.cells.cnmf.clustering import cluster, count_neighbors, distances, local_density, unit_rows
 from corpusmill.pipeline.cells.cnmf.refit import moments, nonnegative_rows, refit_usages
 from helpers.cnmf_study import planted
+
+from benchmarks.papers.kernels.pivoting import block_principal_pivoting
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])

@@ -15,7 +15,6 @@ from corpusmill.io.stores.chunk import TABLE, write_chunk_table
 from corpusmill.io.stores.matrix import Matrix, MatrixChunkInfo, write_matrix
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf
-from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
@@ -24,8 +23,8 @@ from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
 from helpers.models import fitted_rows
 from helpers.toy import write_topic_corpus
-from hypothesis import given, settings
-from hypothesis import strategies as st
+
+from benchmarks.papers.kernels.pivoting import block_principal_pivoting
 
 
 def sums_of_parts(D=120, V=60, K=5, seed=0):
@@ -55,9 +54,7 @@ def matrix_of(corpus):
 
 OPTIONS = [
     {},
-    {"order": "paper"},
     {"solver": "mu"},
-    {"solver": "anls"},
     {"sweeps": 3},
     {"extrapolate": True},
     {"n_blocks": 3, "extrapolate": True},
@@ -82,7 +79,7 @@ def test_the_error_reported_is_the_error(options, convert, tmp_path):
     if options.get("extrapolate"):
         # When the error rises, extrapolation restarts: the next epoch is a plain one, and its error falls.
         assert not any(i + 1 in rises for i in rises)
-    elif options.get("order") != "paper":
+    else:
         assert not rises
 
 
@@ -189,7 +186,7 @@ def test_the_gradient_criterion_is_the_same_with_blocks_and_refused_where_no_gra
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
     assert found[0][3] < found[0][0]
     with pytest.raises(ValueError, match="convergence='gradient' needs"):
-        small(convergence="gradient", order="paper").fit(A)
+        small(convergence="gradient", solver="mu").fit(A)
     with pytest.raises(ValueError, match="no CUDA kernels"):
         small(convergence="gradient", device="cuda").fit(A)
 
@@ -205,7 +202,7 @@ def test_transform_finds_the_best_rows():
     A = sums_of_parts()
     model = small(max_iter=60).fit(A)
     H = model.transform(A)
-    best = nmf_solvers.block_principal_pivoting(A @ model.components_.T, model.components_ @ model.components_.T)
+    best = block_principal_pivoting(A @ model.components_.T, model.components_ @ model.components_.T)
     assert distance(A, H, model) <= distance(A, best, model) * 1.01 + 1e-9
     np.testing.assert_allclose(model.inverse_transform(H), H @ model.components_)
     np.testing.assert_allclose(model.transform(A[7:8]), H[7:8], atol=1e-9)
@@ -344,7 +341,7 @@ def test_empty_rows_and_columns_are_allowed(tmp_path):
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("options", [{}, {"order": "paper"}, {"init": "nndsvd"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"init": "nndsvd"}], ids=str)
 def test_a_matrix_of_zeros(options, tmp_path):
     model = small(max_iter=3, **options)
     assert np.isfinite(fitted_rows(model, np.zeros((9, 8)), tmp_path / "run1")).all()
@@ -374,8 +371,7 @@ def test_documents_may_come_as_strings_or_tokens_and_be_empty():
         ({"init": "custom"}, "init is 'custom'"),
         ({"sweeps": 0}, "sweeps is 0: choose an integer of 1 or more"),
         ({"beta_loss": "kullback-leibler"}, "solver='mu'"),
-        ({"order": "paper", "n_blocks": 2}, "n_blocks to 1"),
-        ({"order": "paper", "alpha_W": 0.1}, "order='separable'"),
+        ({"solver": "mu", "alpha_W": 0.1}, "solver='hals'"),
         ({"solver": "mu", "extrapolate": True}, "solver='hals'"),
         ({"alpha_W": 0.1, "extrapolate": True}, "compares errors without penalties"),
     ],
@@ -400,19 +396,6 @@ def test_bad_entries_and_shapes_are_refused():
     for matrix in (A, scipy.sparse.csr_matrix(A)):
         with pytest.raises(ValueError, match="Input X contains NaN in row 5, column 6"):
             small().fit(matrix)
-
-
-@settings(max_examples=20)
-@given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
-def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
-    rng = np.random.default_rng(seed)
-    Y = rng.random((20, K))
-    S, R = Y.T @ Y, rng.standard_normal((n, K))
-    X = nmf_solvers.block_principal_pivoting(R, S)
-    slope = X @ S - R
-    assert X.min() >= 0
-    assert slope.min() > -1e-7
-    assert np.abs(X * slope).max() < 1e-7 * max(1, np.abs(X).max())
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill import NMF
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.kernels.nmf.products import SparseRows, add_column_products, sparse_matrix
 from corpusmill.pipeline.engine.algorithm import nbytes
@@ -11,6 +10,8 @@ from corpusmill.pipeline.models.nmf import frobenius
 from corpusmill.pipeline.models.nmf.deltas import cut_sums
 from corpusmill.pipeline.models.nmf.frobenius import Hals
 from corpusmill.pipeline.models.nmf.late_products import is_late, is_smaller, late
+
+from benchmarks.papers.algorithms.nmf import PaperNMF
 
 BOUNDS = (0, 20, 50)
 K = 11
@@ -74,8 +75,8 @@ def test_only_deltas_that_are_smaller_than_their_sums_are_late():
 
 
 @pytest.mark.parametrize("most_shards", [1, 3, 256])
-@pytest.mark.parametrize("order", ["separable", "paper"])
-def test_models_do_not_depend_on_when_products_are_computed(tmp_path, monkeypatch, most_shards, order):
+@pytest.mark.parametrize("solver", ["hals", "paper"])
+def test_models_do_not_depend_on_when_products_are_computed(tmp_path, monkeypatch, most_shards, solver):
     A = scipy.sparse.random(200, 400, 0.03, "csr", np.float32, random_state=0)
     matrix = write_matrix(str(tmp_path / "m"), A, "float32", chunk_numbers=500)
     assert len(matrix.chunks) > 3
@@ -90,7 +91,7 @@ def test_models_do_not_depend_on_when_products_are_computed(tmp_path, monkeypatc
             return seen[-1]
 
         monkeypatch.setattr(frobenius, "is_smaller", decide)
-        models.append(NMF(7, order=order, max_iter=4, tol=0, device="cpu").fit(matrix))
+        models.append(PaperNMF(7, solver=solver, max_iter=4, tol=0, device="cpu").fit(matrix))
         n_late.append(sum(seen))
     assert n_late[0] > 0 == n_late[1]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)

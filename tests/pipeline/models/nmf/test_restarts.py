@@ -175,7 +175,7 @@ def test_wrong_restarts_are_refused():
         small().fit_restarts(A, 2)
     with pytest.raises(ValueError, match="runs has 2 pairs, 1 of them different"):
         small().fit_restarts(A, [(2, 1), (2, 1)])
-    for options in ({"solver": "mu"}, {"order": "paper"}, {"extrapolate": True}, {"init": "nndsvd"}):
+    for options in ({"solver": "mu"}, {"extrapolate": True}, {"init": "nndsvd"}):
         with pytest.raises(ValueError, match="several restarts need"):
             small(**options).fit_restarts(A, [(2, 1), (2, 2)])
         with pytest.raises(ValueError, match="several restarts need"):

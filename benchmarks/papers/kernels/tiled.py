@@ -3,7 +3,8 @@
     w_k ← max(ε, w_k q_kk + p_k − Σ_j q_kj w_j), then scaled to length 1
 
 Source: Moon et al., "ALO-NMF" (KDD 2020), Algorithms 1 and 2 and equation 11. Each column of W is scaled to length 1
-before the next column uses it. That couples all rows, so the blocks of rows of hals.py cannot do it.
+before the next column uses it. That couples all rows, so the blocks of rows of kernels/nmf/hals.py cannot do it. They
+can sweep H, by `rule_of_documents`.
 
 Layout: X is a factor by rows, W (V, K) or Hᵀ (D, K). P is the product of A with the other factor, of the same shape as
 X. Q (K, K) is the product of the other factor with itself. All are of one type, float32 or float64.
@@ -14,11 +15,11 @@ Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 import math
 
 import numpy as np
-
-from ..jit import vector_kernel
-from ..simd.aligned import aligned_copy
-from .hals import inner_product
-from .sums import gram_matrix
+from corpusmill.kernels.jit import vector_kernel
+from corpusmill.kernels.nmf.hals import UpdateRule, inner_product, update_rule
+from corpusmill.kernels.nmf.sums import gram_matrix
+from corpusmill.kernels.simd.aligned import aligned_copy
+from numpy.typing import DTypeLike
 
 
 def best_tile(K: int, C: float) -> float:
@@ -30,6 +31,12 @@ def best_tile(K: int, C: float) -> float:
 def tile_size(K: int, C: float) -> int:
     """Return the best tile width as a whole number from 1 to K."""
     return max(1, min(K, round(best_tile(K, C))))
+
+
+def rule_of_documents(S: np.ndarray, dtype: DTypeLike = np.float32) -> UpdateRule:
+    """Return the rule of Algorithm 1 for H, given S = WᵀW (K, K). It takes S_kk to be 1: columns of W have length 1."""
+    rule = update_rule(S, dtype=dtype)
+    return rule._replace(step=np.ones_like(rule.step), floor=np.finfo(dtype).eps)
 
 
 @vector_kernel

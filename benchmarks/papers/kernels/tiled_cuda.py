@@ -13,21 +13,20 @@ That takes a few microseconds, and a launch ten times as long. A thread has the 
 nothing else of other threads. The factor is transposed, so that neighbouring threads read neighbouring numbers.
 
 The results differ from the CPU's by rounding. Tests to 1e-5, in the simulator or on a device:
-tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
+tests/benchmarks/papers/test_tiled_cuda.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from corpusmill.kernels.cuda.arrays import DeviceArray
+from corpusmill.kernels.cuda.jit import device, kernel
+from corpusmill.kernels.cuda.launch import launch, multiprocessors
+from corpusmill.kernels.cuda.memory import allocate, cached_copy, readable, upload, workspace, zeros
+from corpusmill.kernels.cuda.nmf.products import Cupy, has_cupy, run_cupy
+from corpusmill.kernels.cuda.nmf.sums import finish_factor
+from corpusmill.kernels.cuda.warp import block_sum
 from numba import cuda, float64
-
-from ..arrays import DeviceArray
-from ..jit import device, kernel
-from ..launch import launch, multiprocessors
-from ..memory import allocate, cached_copy, readable, upload, workspace, zeros
-from ..warp import block_sum
-from .products import Cupy, has_cupy, run_cupy
-from .sums import finish_factor
 
 #: Threads per block.
 THREADS = 256

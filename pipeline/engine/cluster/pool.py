@@ -71,7 +71,7 @@ def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Capacity
 
 
 @dataclass
-class _Pace:
+class _WorkerSpeed:
     """How fast a worker has swept in this pool."""
 
     since: float
@@ -97,7 +97,7 @@ class _Speeds:
     uses: int = 0
 
     @classmethod
-    def of(cls, paces: Sequence[_Pace], now: float) -> "_Speeds":
+    def of(cls, paces: Sequence[_WorkerSpeed], now: float) -> "_Speeds":
         """Return the speeds of these workers."""
         seconds = [pace.seconds(now) for pace in paces]
         rate = sum(pace.threads / max(1e-9, each) for pace, each in zip(paces, seconds, strict=True))
@@ -119,7 +119,7 @@ class Pool:
     homes: dict[str, deque[int]] = field(default_factory=dict)
     taken: dict[int, str] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
-    paces: dict[str, _Pace] = field(default_factory=dict)
+    paces: dict[str, _WorkerSpeed] = field(default_factory=dict)
     speeds: "_Speeds | None" = None
     #: Addresses of the workers that were not slow in the last step.
     fast: set[str] = field(default_factory=set)
@@ -136,7 +136,7 @@ class Pool:
         or if faster workers will have swept the rest before this one could sweep another shard.
         """
         now = time.monotonic() if now is None else now
-        pace = self.paces.setdefault(address, _Pace(now, threads))
+        pace = self.paces.setdefault(address, _WorkerSpeed(now, threads))
         pace.measured = pace.seconds(now)
         if self._is_too_slow(pace, now):
             return []
@@ -167,7 +167,7 @@ class Pool:
     def measure_anew(self) -> None:
         """Forget how fast the workers were, because some of them are paused now."""
         now = time.monotonic()
-        self.paces = {address: _Pace(now, pace.threads) for address, pace in self.paces.items()}
+        self.paces = {address: _WorkerSpeed(now, pace.threads) for address, pace in self.paces.items()}
         self.speeds = None
 
     def fast_workers(self) -> set[str]:
@@ -181,7 +181,7 @@ class Pool:
         """Return up to ``count`` shards that a worker will probably take next. Others may take them before."""
         return list(islice(self.homes.get(address, ()), count))
 
-    def _is_too_slow(self, pace: _Pace, now: float) -> bool:
+    def _is_too_slow(self, pace: _WorkerSpeed, now: float) -> bool:
         if not pace.taken:
             return False
         speeds = self.speeds

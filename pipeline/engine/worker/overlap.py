@@ -33,7 +33,7 @@ def start(pool: Executor, function: Callable[..., Value], *arguments: object) ->
     return pool.submit(copy_context().run, function, *arguments)
 
 
-class Pace:
+class StoreTiming:
     """Average times of a worker's threads: how long they wait for the store, and how long a kernel computes.
 
     A worker has one of these for each run. Several threads update it without a lock. A lost update does not matter,
@@ -121,8 +121,8 @@ class Budget:
 class ReadAhead:
     """Reads values before they are needed, as many as fit into a budget. Several threads may use it."""
 
-    def __init__(self, pace: Pace, nbytes: int):
-        self._pace = pace
+    def __init__(self, timing: StoreTiming, nbytes: int):
+        self._pace = timing
         self._budget = Budget(nbytes)
         self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-read")
         self._lock = threading.Lock()
@@ -166,8 +166,8 @@ class ReadAhead:
 class WriteBehind:
     """Writes values in other threads while the caller continues. Several threads may use it."""
 
-    def __init__(self, pace: Pace, nbytes: int):
-        self._pace = pace
+    def __init__(self, timing: StoreTiming, nbytes: int):
+        self._pace = timing
         self._budget = Budget(nbytes)
         self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-write")
         self._error: BaseException | None = None

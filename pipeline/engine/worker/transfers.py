@@ -14,7 +14,7 @@ from typing import Any
 from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
 from .cache import CACHE
-from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
+from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, ReadAhead, StoreTiming, WriteBehind
 from .tasks import (
     SHARED,
     Job,
@@ -39,10 +39,10 @@ class Transfers:
         self._shared = phase.shared
         self._n_threads = n_threads
         self._data = job.open(job.data)
-        self.pace = pace_of(job)
+        self.timing = timing_of(job)
         # Half of the buffers for each direction, so that neither blocks the other one.
-        self._ahead = ReadAhead(self.pace, job.buffer_bytes // 2)
-        self.behind = WriteBehind(self.pace, job.buffer_bytes // 2)
+        self._ahead = ReadAhead(self.timing, job.buffer_bytes // 2)
+        self.behind = WriteBehind(self.timing, job.buffer_bytes // 2)
         self._lock = threading.Lock()
         self._begun: set[int] = set()  # chunks whose sweeps have begun
         self._largest_part = 0
@@ -66,7 +66,7 @@ class Transfers:
 
         ``own`` are the chunks that are left of the thread's shard. ``upcoming`` are those of the worker's next shards.
         """
-        n_ahead = self.pace.chunks_ahead
+        n_ahead = self.timing.chunks_ahead
         if not n_ahead:
             return
         chosen = own[:n_ahead]
@@ -146,7 +146,7 @@ class Transfers:
 
     def read_parts_ahead(self, parts: Iterable[ModelPart]) -> None:
         """Start to read parts of the model that are not in the cache."""
-        if not self.pace.reads_ahead:
+        if not self.timing.reads_ahead:
             return
         for part in parts:
             if part == SHARED and self._shared is not None:
@@ -172,12 +172,12 @@ class Transfers:
         return arrays
 
 
-def pace_of(job: Job) -> Pace:
-    """Return the pace of this worker in a run."""
-    return CACHE.load((job.name, "pace"), partial(_first_pace, job))
+def timing_of(job: Job) -> StoreTiming:
+    """Return the timing of this worker in a run."""
+    return CACHE.load((job.name, "timing"), partial(_first_timing, job))
 
 
-def _first_pace(job: Job) -> Pace:
-    """Return the pace of a worker that has not read anything yet."""
+def _first_timing(job: Job) -> StoreTiming:
+    """Return the timing of a worker that has not read anything yet."""
     is_local = job.files.store.is_local and Store(job.data.url).is_local
-    return Pace(0.0 if is_local else REMOTE_WAIT_SECONDS)
+    return StoreTiming(0.0 if is_local else REMOTE_WAIT_SECONDS)

@@ -51,7 +51,7 @@ def _store(folder, **parameters):
 def stopped(tmp_path):
     """A run of NMF that was stopped after two of four epochs, and its model."""
     corpus = write_toy_corpus(tmp_path / "corpus")
-    model = NMF(3, max_iter=4, tol=0).fit(corpus, run=tmp_path / "run", callbacks=[lambda event: True])
+    model = NMF(3, max_iter=4, tol=0.0).fit(corpus, run=tmp_path / "run", callbacks=[lambda event: True])
     model.save(str(tmp_path / "model"))
     assert model.n_iter_ < 4
     return tmp_path
@@ -60,10 +60,10 @@ def stopped(tmp_path):
 def test_a_run_with_a_former_parameter_is_read_and_resumed(stopped):
     for place in ("run", "model"):
         _store(stopped / place, order="separable")
-    assert load_model(str(stopped / "model")).get_params() == NMF(3, max_iter=4, tol=0).get_params()
+    assert load_model(str(stopped / "model")).get_params() == NMF(3, max_iter=4, tol=0.0).get_params()
     assert model_of_run(str(stopped / "run")).n_iter_ < 4
     assert call("resume", str(stopped / "run"), "--set", "cluster.kind=synchronous") == 0
-    expected = NMF(3, max_iter=4, tol=0).fit(str(stopped / "corpus"))
+    expected = NMF(3, max_iter=4, tol=0.0).fit(str(stopped / "corpus"))
     np.testing.assert_array_equal(load_model(str(stopped / "run" / "model")).components_, expected.components_)
 
 

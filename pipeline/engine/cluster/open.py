@@ -367,13 +367,16 @@ def _class_of(kind: str) -> type[Cluster]:
         raise ClusterError(f"no cluster kind {kind!r}: choose {choices}, such as dask_jobqueue:SLURMCluster")
     module, _, name = kind.partition(":")
     try:
-        found: type[Cluster] = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         extra = EXTRAS.get(_package_of(kind))
         advice = "correct the name, or install its package"
         if extra and isinstance(error, ImportError):
             advice = f"pip install 'corpusmill[{extra}]'"
         raise ClusterError(f"cluster kind {kind!r}: {error}: {advice}") from None
+    # Anything else, such as subprocess.Popen, must not be called with the options of a stored configuration.
+    if not (isinstance(found, type) and issubclass(found, Cluster)):
+        raise ClusterError(f"cluster kind {kind!r}: {name} is no class of a Dask cluster: correct the name")
     return found
 
 

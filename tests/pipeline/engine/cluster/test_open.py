@@ -260,6 +260,7 @@ def test_a_scheduler_that_ends_while_a_command_waits_for_workers_is_named(tmp_pa
         ("address", {}, "needs the scheduler's address"),
         ("cloud", {}, "choose synchronous, local, address, or the module and the class"),
         ("clouds_of_mine:Cluster", {}, "No module named 'clouds_of_mine': correct the name, or install its package"),
+        ("subprocess:Popen", {"args": ["true"]}, "Popen is no class of a Dask cluster"),
         ("distributed:LocalClusters", {}, "has no attribute 'LocalClusters': correct the name"),
         ("dask_jobqueue:SLURMCluster", {"memory": "1GiB"}, "refuses its options .*how much cores and memory"),
         (

@@ -85,8 +85,7 @@ def test_idle_workers_are_reported_with_advice(corpus, workers, cluster_of):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize(("workers", "threads"), [(1, 3), (2, 1), (3, 3)])
 def test_same_vectors_on_any_number_of_workers_and_threads(corpus, workers, threads, cluster_of):
     expected = small(n_blocks=8).fit(corpus)
     model = small(n_blocks=8, threads=threads).fit(corpus, client=cluster_of(workers))

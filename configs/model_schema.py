@@ -166,11 +166,10 @@ class SkipGramConfig(Section):
     seed: Annotated[int, Field(ge=0)] = Field(
         1, description="Seed of all random draws. The same seed gives the same model, bit for bit"
     )
-    method: Literal["strata", "par", "full", "sgns"] = Field(
+    method: Literal["strata", "par", "full"] = Field(
         "strata",
         description="How the model is trained: strata on any number of workers, in blocks of words; the others on one "
-        "worker, in the order of the text. par shares negative samples among 24 words, full within a window, and sgns "
-        "trains one pair at a time",
+        "worker, in the order of the text. par shares negative samples among 24 words, and full within a window",
     )
     ignore_sentence_ends: bool = Field(False, description="Let a window extend from one document into the next")
     threads: PositiveInt = Field(

@@ -21,10 +21,11 @@ import click
 import numpy as np
 import scipy.sparse
 import scipy.stats
-from corpusmill import Node2Vec
 from corpusmill.pipeline.ingest.graph import ingest_graph
 from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
+
+from benchmarks.papers.algorithms.word2vec import PaperNode2Vec
 
 #: Share of the edges that is held out.
 HELD_OUT = 0.2
@@ -129,7 +130,7 @@ def train(system, walks, alpha, seed):
     """Return the vectors of nodes that one system has learned from the walks."""
     if system == "gensim":
         return train_gensim(walks, alpha, seed)
-    model = Node2Vec(
+    model = PaperNode2Vec(
         q=Q,
         vector_size=DIMENSION,
         window=WINDOW,

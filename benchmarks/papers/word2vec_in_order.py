@@ -16,6 +16,8 @@ from corpusmill.kernels.word2vec.text import (
     subsample,
 )
 
+from .kernels.sgns import train_sgns
+
 #: Addresses of the streams of draws, after the seed.
 VECTORS, SUBSAMPLING, WINDOWS, NEGATIVES, TABLES = range(5)
 #: Entries of the table of negatives.
@@ -89,8 +91,16 @@ def start(text, parameters):
     return W_in, W_out, keep_probability(text.frequency, parameters.sample)
 
 
-def train_in_order(text, parameters, method, sweep=skip_gram.train, after_epoch=None):
-    """Train in the order of the text with one of the methods of skip_gram.train.
+def train(method, text, options, W_in, W_out):
+    """Train W_in and W_out in place on a text by "sgns", or by a method of `skip_gram.train`."""
+    if method == "sgns":
+        train_sgns(0, len(text.ptr) - 1, text, options, W_in, W_out)
+    else:
+        skip_gram.train(method, text, options, W_in, W_out)
+
+
+def train_in_order(text, parameters, method, sweep=train, after_epoch=None):
+    """Train in the order of the text with one of the methods of `train`.
 
     ``sweep`` replaces that function. ``after_epoch`` is called with W_in and the CPU-seconds of training so far.
     """

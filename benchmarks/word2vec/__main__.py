@@ -17,11 +17,11 @@ from pathlib import Path
 
 import click
 import numpy as np
-from corpusmill import Word2Vec
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
+from benchmarks.papers.algorithms.word2vec import PaperWord2Vec
 
 SENTENCE = 1000
 METRICS = ("ws353", "simlex", "analogies")
@@ -51,7 +51,7 @@ def read_text(comparison):
 
 
 def train_corpusmill(method, corpus, comparison, window, seed):
-    model = Word2Vec(
+    model = PaperWord2Vec(
         vector_size=comparison.dimension,
         window=window,
         epochs=comparison.epochs,
@@ -117,7 +117,7 @@ def warm_up(sentences):
     """Compile the kernels, so that no measurement includes it."""
     corpus = corpus_from(sentences[:2])
     for method in ("strata", "par", "full", "sgns"):
-        Word2Vec(vector_size=16, min_count=1, epochs=1, method=method).fit(corpus)
+        PaperWord2Vec(vector_size=16, min_count=1, epochs=1, method=method).fit(corpus)
 
 
 def score(found, peers, name):

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
-from corpusmill import Corpus, Word2Vec
+from corpusmill import Corpus
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.pairs import split_pairs
@@ -32,6 +32,7 @@ from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 from benchmarks.common import DATA, QUICK, data_file
+from benchmarks.papers.algorithms.word2vec import PaperWord2Vec
 from benchmarks.word2vec import psgnscc
 
 #: One sentence of this number is held out.
@@ -58,7 +59,7 @@ SPEED = "M words/CPU-s"
 
 @dataclass(frozen=True)
 class Setting:
-    """One training. A system is a method of Word2Vec, "strata:P" for strata of P blocks, "gensim" or "psgnscc"."""
+    """One training. A system is a method of PaperWord2Vec, "strata:P" for strata of P blocks, "gensim" or "psgnscc"."""
 
     system: str
     window: int
@@ -200,7 +201,7 @@ def train(setting, texts):
     if setting.system == "psgnscc":
         return train_psgnscc(setting, texts)
     method, _, n_blocks = setting.system.partition(":")
-    model = Word2Vec(
+    model = PaperWord2Vec(
         vector_size=DIMENSION,
         window=setting.window,
         epochs=setting.epochs,

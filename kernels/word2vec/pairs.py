@@ -1,7 +1,7 @@
 """Split the pairs of a chunk by the blocks of their words, for training in cells.
 
-A pair is a word (the centre, a row of W_in) and one of its neighbours (the context, a row of W_out). In sgns.py and
-par.py the matrices are the other way round, see cells.py. Each word draws how far its window reaches, from 1 to
+A pair is a word (the centre, a row of W_in) and one of its neighbours (the context, a row of W_out). In par.py
+and full.py the matrices are the other way round, see cells.py. Each word draws how far its window reaches, from 1 to
 ``window``, as there. Cell (i, j) has the pairs whose centre is in block i and whose context is in block j.
 
 Repetitions can be thinned: the n-th occurrence of a word among ``passage`` kept words of a document is a centre only

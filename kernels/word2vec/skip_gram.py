@@ -4,12 +4,12 @@
 
 over pairs of a word w (W_out) and a context word c (W_in), with ``negative`` negatives w_k.
 
-Source: Mikolov et al., "Distributed representations of words and phrases" (NIPS 2013), equation 4. The same updates can
-be made in three orders: ``sgns`` (sgns.py), ``full`` (full.py) and ``par`` (par.py).
+Source: Mikolov et al., "Distributed representations of words and phrases" (NIPS 2013), equation 4. The updates can be
+made in several orders: ``full`` (full.py) and ``par`` (par.py) share negatives among pairs.
 
 Layout: W_in and W_out are (R, D) float32, one row per word; D is a multiple of PAD, and padding stays zero.
 
-Reference implementation: tests/helpers/naive.py, `word2vec_sgns`, `word2vec_full` and `word2vec_par`.
+Reference implementation: tests/helpers/naive.py, `word2vec_full` and `word2vec_par`.
 """
 
 import numpy as np
@@ -17,10 +17,9 @@ import numpy as np
 from ..jit import vector_kernel
 from .full import train_full
 from .par import train_par
-from .sgns import train_sgns
 from .text import Text, TrainingOptions
 
-METHODS = ("par", "full", "sgns")
+METHODS = {"par": train_par, "full": train_full}
 
 
 def train(
@@ -31,8 +30,7 @@ def train(
     W_out: np.ndarray,
 ) -> None:
     """Train W_in and W_out (R, D) float32 in place on a text; ``method`` is one of METHODS."""
-    sweep = {"par": train_par, "full": train_full, "sgns": train_sgns}[method]
-    sweep(0, len(text.ptr) - 1, text, options, W_in, W_out)
+    METHODS[method](0, len(text.ptr) - 1, text, options, W_in, W_out)
 
 
 @vector_kernel

@@ -86,7 +86,7 @@ def without_owners(text):
 
 def worse(**retraining):
     """Return a configuration whose later versions score worse, because they learn too fast."""
-    model = {"method": "sgns", "alpha": 0.5, "min_alpha": 0.5, "epochs": 9}
+    model = {"method": "full", "alpha": 0.5, "min_alpha": 0.5, "epochs": 9}
     return configuration("word2vec", model=model, **retraining)
 
 

@@ -99,7 +99,7 @@ class Node2Vec(SkipGramEstimator):
     seed : int, default=1
         Seed of all random draws, those of the walks included. The same seed gives the same model, bit for bit, for any
         number of workers and threads.
-    method : {"strata", "par", "full", "sgns"}, default="strata"
+    method : {"strata", "par", "full"}, default="strata"
         How the model is trained; see `Word2Vec`.
     ignore_sentence_ends : bool, default=False
         Let a window extend from one walk into the next.
@@ -113,7 +113,6 @@ class Node2Vec(SkipGramEstimator):
         result; the number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the kernels run. "auto" takes the CUDA device of a worker that has one. Walks are the same on both.
-        All methods but "sgns" train on a device.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 `SkipGram` has what all methods share. Two subclasses train:
 
 - `strata.StrataSkipGram` trains pairs of blocks of words, on any number of workers. It is used by default.
-- `sequential.SequentialSkipGram` trains the text in its order, on one worker, by one of three published methods.
+- `sequential.SequentialSkipGram` trains the text in its order, on one worker, by one of two published methods.
 """
 
 import math
@@ -54,6 +54,8 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     """
 
     name: ClassVar[str] = "word2vec"
+    #: Whether there are kernels for a CUDA device.
+    has_cuda_kernels: ClassVar[bool] = True
     #: What a user can do if training diverges.
     divergence_advice: ClassVar[str] = "lower alpha, window or negative"
 

@@ -1,6 +1,7 @@
 """What the estimators Word2Vec and Node2Vec have in common: parameters, checks of the corpus, and the trained model."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,13 @@ class SkipGramEstimator(CorpusEstimator):
     #: The loss is measured after every epoch.
     _evaluate_every = 1
     _fixed_parameters = ("vector_size",)
+
+    #: The values of ``method``. A subclass may add methods that are defined elsewhere.
+    _methods: ClassVar[Mapping[str, type[StrataSkipGram | SequentialSkipGram]]] = {
+        "strata": StrataSkipGram,
+        "par": SequentialSkipGram,
+        "full": SequentialSkipGram,
+    }
 
     vector_size: int
     window: int
@@ -93,14 +101,11 @@ class SkipGramEstimator(CorpusEstimator):
             "seed": self.seed,
             "total_tokens": self.epochs * data.n_tokens,
         }
-        if self.method == "strata":
-            return self._strata(data, frequency[:n_rows], parameters)
-        return SequentialSkipGram(
-            bounds=(0, n_rows),
-            method=self.method,
-            device=resolve_device(self.device, self.method != "sgns", f"method {self.method!r}"),
-            **parameters,
-        )
+        kind = self._chosen("method", self._methods)
+        device = resolve_device(self.device, kind.has_cuda_kernels, f"method {self.method!r}")
+        if issubclass(kind, StrataSkipGram):
+            return self._strata(data, frequency[:n_rows], parameters | {"device": device})
+        return kind(bounds=(0, n_rows), method=self.method, device=device, **parameters)
 
     def _advice(self) -> Advice:
         names = {"dimension": "vector_size"}
@@ -119,7 +124,6 @@ class SkipGramEstimator(CorpusEstimator):
         )
 
     def _strata(self, data: Corpus, frequency: np.ndarray, parameters: dict[str, Any]) -> StrataSkipGram:
-        device = resolve_device(self.device, True, "method 'strata'")
         mass = mass_of(frequency, self.min_count, self.sample)
         size = grid_size(
             mass, data.n_tokens, count_shards(len(data.chunks), MAX_SHARDS), self.epochs, self.window, self.n_blocks
@@ -132,7 +136,6 @@ class SkipGramEstimator(CorpusEstimator):
             passes=size.passes,
             steps=size.rounds * self.epochs,
             threads=self.threads,
-            device=device,
             **parameters,
         )
 

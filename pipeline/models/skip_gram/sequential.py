@@ -1,4 +1,4 @@
-"""Skip-gram that trains the text in its order: the methods "par", "full" and "sgns", after their publications.
+"""Skip-gram that trains the text in its order: the methods "par" and "full", after their publications.
 
 Their modules in ``kernels/word2vec`` say what differs.
 """
@@ -14,7 +14,7 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
-from ....kernels.word2vec.text import TrainingOptions, empty_rows, negative_table, padded, subsample
+from ....kernels.word2vec.text import Text, TrainingOptions, empty_rows, negative_table, padded, subsample
 from ....kernels.word2vec.updates import TABLE_BITS
 from ...engine.algorithm import Address, MemoryEstimate, ModelView, Needs, PreviousModel, Shard, SweepResult
 from ...engine.device import kernels as kernels_on
@@ -83,9 +83,13 @@ class SequentialSkipGram(SkipGram):
             tokens = int(before["tokens"])
             W_in, W_out = (before[name] for name in MATRICES)
         options = self._training_options(int(model.shared["trained"]) + tokens, table, keys)
-        kernels_on("word2vec.skip_gram", self.device).train(self.method, text, options, W_in, W_out)
+        self.train(text, options, W_in, W_out)
         delta: Arrays = {"tokens": np.int64(tokens + chunk.n_tokens), "W_in": W_in, "W_out": W_out}
         return SweepResult(None, [delta], {"tokens": np.int64(chunk.n_tokens)})
+
+    def train(self, text: Text, options: TrainingOptions, W_in: np.ndarray, W_out: np.ndarray) -> None:
+        """Train W_in and W_out (rows, padded D) in place on a text."""
+        kernels_on("word2vec.skip_gram", self.device).train(self.method, text, options, W_in, W_out)
 
     def _trainable(self, W: np.ndarray) -> np.ndarray:
         """Copy a matrix of the model, which must not change, into an aligned array."""

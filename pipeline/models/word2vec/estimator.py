@@ -38,13 +38,13 @@ class Word2Vec(SkipGramEstimator):
     seed : int, default=1
         Seed of all random draws. The same seed gives the same model, bit for bit, for any number of workers and
         threads. In gensim this needs ``workers=1``.
-    method : {"strata", "par", "full", "sgns"}, default="strata"
+    method : {"strata", "par", "full"}, default="strata"
         How the model is trained. "strata" deals the words to blocks and trains pairs of blocks at the same time, on
         any number of workers [5]_. Its updates are like those of "par", but ``W_in`` has the centres of windows instead
         of their neighbours. From the second epoch on, repetitions of a word among 1,024 words of a document are
         centres less often. The other methods train the text in its order, on one worker: "par" first attracts
         neighbours and then repels negative samples, which 24 words share [3]_; "full" shares the negative samples of a
-        window [4]_; "sgns" trains one pair at a time, as gensim does [2]_.
+        window [4]_.
         "par" diverges at high learning rates: it did in one of two trainings of three epochs at 0.05. A warning
         says so. "strata" limits the steps of a batch, and stays bounded.
     ignore_sentence_ends : bool, default=False
@@ -59,8 +59,7 @@ class Word2Vec(SkipGramEstimator):
         eight, and 64 for a larger cluster or a model that is larger than its memory. The number of blocks changes the
         result; the number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the kernels run. "auto" takes the CUDA device of a worker that has one. All methods but
-        "sgns" have CUDA kernels.
+        Where the kernels run. "auto" takes the CUDA device of a worker that has one.
 
     Attributes
     ----------

@@ -2,54 +2,13 @@
 
 import numpy as np
 import pytest
-from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as word2vec
 from corpusmill.kernels.word2vec.par import BATCH
-from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table, padded
 from corpusmill.kernels.word2vec.updates import number_of_negatives
 from helpers import naive
+from helpers.skip_gram_cases import LENGTHS, make_model, make_options, make_text, reference_training
 
-REFERENCES = {"sgns": naive.word2vec_sgns, "full": naive.word2vec_full, "par": naive.word2vec_par}
-LENGTHS = (60, 1, 0, 2, 25, 24, 7, 49)
-
-
-def make_text(lengths, n_words, seed=0):
-    rng = np.random.default_rng(seed)
-    ptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
-    words = np.minimum(rng.geometric(0.1, ptr[-1]) - 1, n_words - 1).astype(np.uint32)
-    positions = np.cumsum(rng.integers(1, 3, ptr[-1])).astype(np.uint32)
-    return Text(ptr, words, positions)
-
-
-def make_model(n_words, dimension, seed=1):
-    rng = np.random.default_rng(seed)
-    pair = [np.zeros((n_words, padded(dimension)), np.float32) for _ in range(2)]
-    for W in pair:
-        W[:, :dimension] = rng.normal(0, 0.3, (n_words, dimension))
-    return pair
-
-
-def make_options(window, negative, n_words, size=64):
-    table = negative_table(np.arange(n_words, 0, -1), 0.75, size, random.key(5))
-    return TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-4, 0.03)
-
-
-def sentences_of(text):
-    pairs = list(zip(text.positions.tolist(), text.words.tolist(), strict=True))
-    return [pairs[a:b] for a, b in zip(text.ptr[:-1], text.ptr[1:], strict=True)]
-
-
-def reference_training(method, text, options, W_in, W_out):
-    W_in, W_out = W_in.astype(float), W_out.astype(float)
-
-    def rate(position):
-        return max(options.min_alpha, options.alpha - options.slope * position)
-
-    keys = (int(options.windows_key), int(options.negatives_key))
-    REFERENCES[method](
-        sentences_of(text), W_in, W_out, options.window, options.negative, options.table.tolist(), keys, rate
-    )
-    return W_in, W_out
+REFERENCES = {"full": naive.word2vec_full, "par": naive.word2vec_par}
 
 
 @pytest.mark.parametrize("method", word2vec.METHODS)
@@ -57,7 +16,7 @@ def reference_training(method, text, options, W_in, W_out):
 def test_each_method_makes_the_updates_of_its_reference_implementation(method, window, negative, dimension):
     text, options = make_text(LENGTHS, 30), make_options(window, negative, 30)
     W_in, W_out = make_model(30, dimension)
-    wanted = reference_training(method, text, options, W_in, W_out)
+    wanted = reference_training(REFERENCES[method], text, options, W_in, W_out)
     word2vec.train(method, text, options, W_in, W_out)
     for found, expected in zip((W_in, W_out), wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-5)

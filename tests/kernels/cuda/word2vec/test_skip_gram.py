@@ -92,11 +92,3 @@ def test_training_on_a_device_equals_training_on_the_cpu(method, tmp_path):
         for device in ("cuda", "cpu")
     )
     np.testing.assert_allclose(found.wv.vectors, expected.wv.vectors, atol=1e-5)
-
-
-def test_pairs_one_at_a_time_are_refused(tmp_path):
-    from corpusmill import Word2Vec
-
-    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
-    with pytest.raises(ValueError, match="method 'sgns' has no CUDA kernels"):
-        Word2Vec(8, min_count=1, method="sgns", device="cuda").fit(corpus)

@@ -244,9 +244,7 @@ def test_a_stopped_run_is_resumed_to_the_same_bits_and_the_loss_falls(corpus, tm
     assert resumed.history_[-1]["held_out_loss"] > 0
 
 
-@pytest.mark.parametrize(
-    ("method", "n_blocks"), [("strata", None), ("strata", 4), ("par", 1), ("full", 1), ("sgns", 1)]
-)
+@pytest.mark.parametrize(("method", "n_blocks"), [("strata", None), ("strata", 4), ("par", 1), ("full", 1)])
 def test_words_of_a_topic_come_together(topics, method, n_blocks):
     model = small(method=method, n_blocks=n_blocks, epochs=15, alpha=0.1).fit(topics)
     same = [int(model.wv.most_similar(w, topn=1)[0][0][1:]) // 20 == int(w[1:]) // 20 for w in model.wv.index_to_key]
@@ -314,10 +312,10 @@ def test_a_saved_model_is_the_same_and_applies_to_documents(corpus, tmp_path):
         ({"n_blocks": 1 << 62}, "n_blocks is .*: choose an integer from 1 to 65536 or None"),
         ({"vector_size": 0}, "vector_size is 0"),
         ({"epochs": 0}, "epochs is 0"),
-        ({"method": "cbow"}, "choose one of strata, par, full, sgns"),
+        ({"method": "cbow"}, "choose one of strata, par, full"),
         ({"n_blocks": 12}, "n_blocks is 12: choose a power of two"),
         ({"method": "par", "n_blocks": 2}, "'par' trains one block with one thread: choose method 'strata'"),
-        ({"method": "sgns", "threads": 2}, "'sgns' trains one block with one thread: choose method 'strata'"),
+        ({"method": "full", "threads": 2}, "'full' trains one block with one thread: choose method 'strata'"),
         ({"alpha": 2.0}, "alpha is 2.0"),
         ({"min_alpha": 0.5}, "min_alpha is 0.5"),
         ({"sample": -1.0}, "sample is -1.0"),

@@ -11,12 +11,18 @@ Reference implementation: tests/helpers/naive.py, `word2vec_sgns`.
 """
 
 import numpy as np
-
-from ..jit import kernel
-from ..random import draw
-from .strips import WIDTH
-from .text import Text, TrainingOptions
-from .updates import AHEAD, add_context, add_negatives, learning_rate, prefetch_word, train_row
+from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.random import draw
+from corpusmill.kernels.word2vec.strips import WIDTH
+from corpusmill.kernels.word2vec.text import Text, TrainingOptions
+from corpusmill.kernels.word2vec.updates import (
+    AHEAD,
+    add_context,
+    add_negatives,
+    learning_rate,
+    prefetch_word,
+    train_row,
+)
 
 
 @kernel

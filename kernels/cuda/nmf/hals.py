@@ -1,8 +1,8 @@
 """FAST-HALS on a CUDA device: all components of a factor in one launch, one thread block per 4 to 32 rows.
 
 Source: ALO-NMF (Moon et al., KDD 2020), section 4.2. The paper launches two kernels per component, because it
-normalises each component over all rows; that form is in `tiled.py`. Here components are not normalised during a sweep,
-so rows do not depend on each other, and a block sweeps its rows alone.
+normalises each component over all rows, as benchmarks/papers/kernels/tiled_cuda.py does. Here, components are not
+normalised during a sweep, so rows do not depend on each other, and a block sweeps its rows alone.
 
 Shared memory holds two arrays (K, rows) of the block's rows: x, the values, and y = r − penalty − S·x, where r is the
 row of A·W, of Aᵀ·H or of a given product. A row is a column of the arrays, and a thread has one row. A block has 32

@@ -250,10 +250,11 @@ class Keeping(Synchronous):
     """Trains in this process, and notes the bytes of the deltas that are kept until the end of each step."""
 
     def __init__(self):
+        super().__init__()
         self.kept = []
 
     def update(self, phase, contributions, blocks):
-        self.kept.append(sum(contribution.nbytes for contribution in contributions))
+        self.kept.append(sum(contribution.source.nbytes for contribution in contributions))
         return super().update(phase, contributions, blocks)
 
 

@@ -399,8 +399,8 @@ class OnDask(Executor):
         if isinstance(error, (*TASK_ERRORS, ContributionLost)):
             # A worker raised this error, and another worker would raise it too.
             raise error
-        if self._watch.stall:
-            raise TaskLost(self._watch.stall) from error
+        if stall := self._watch.why_stalled(error):
+            raise TaskLost(stall) from error
         if error is None or isinstance(error, CancelledError):
             raise TaskLost(
                 f"task {key} was cancelled, as by Client.restart, by Client.cancel, or because the scheduler was "

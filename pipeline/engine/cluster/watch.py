@@ -120,6 +120,15 @@ class ClusterWatch:
         finally:
             done.set()
 
+    def why_stalled(self, error: BaseException | None) -> str:
+        """Return why no worker could run a task that failed with ``error``; "" if there is another reason."""
+        from distributed.scheduler import NoWorkerError
+
+        # Dask's scheduler counts the same time, and may be done a moment earlier than the thread of this class.
+        if not self.stall and isinstance(error, NoWorkerError):
+            return _describe_no_workers(self._address, no_workers_seconds())
+        return self.stall
+
     def _workers(self) -> list[dict[str, Any]]:
         """Return the scheduler's description of each worker."""
         return list(workers_of(self._client).values())

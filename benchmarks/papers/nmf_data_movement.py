@@ -3,7 +3,8 @@
 Sources: Moon et al., "ALO-NMF" (KDD 2020), equations 3 and 7 to 10 and Table 3; Moon's dissertation (2019), equation
 3.9. V, D and K are the sizes of A (V, D), W (V, K) and H (K, D); T is the width of a tile. C is the size of the cache
 as the papers insert it: the dissertation's result of 189,208,129 uses 35 MiB in bytes, the result 338,840,256 of the
-KDD paper uses the number 33. Equation 11, the best T, is in kernels/tiled.py.
+KDD paper uses the number 33. Equation 11, the best T, is in kernels/tiled.py beside
+this file.
 """
 
 import math

@@ -1,6 +1,6 @@
 """FAST-HALS as the papers write it down: by columns (Algorithm 1) and in three phases (Algorithm 2 of ALO-NMF).
 
-Source: Moon et al., "ALO-NMF" (KDD 2020). ``update`` of kernels/tiled.py makes the same iterates in fewer
+Source: Moon et al., "ALO-NMF" (KDD 2020). ``update`` in kernels/tiled.py makes the same iterates in fewer
 passes over memory. X is one factor by rows, W (V, K) or Hᵀ (D, K); P has the shape of X; Q is (K, K); all are float32
 or float64.
 """

@@ -138,7 +138,7 @@ class LineDisplay(Display):
                 _echo(f"train: {reason} after epoch {event.epoch}")
 
     def _is_due(self, seconds: float, always: bool = False) -> bool:
-        """Return whether to write a line now, which is so many seconds after the last one."""
+        """Return whether to write a line now: at least ``seconds`` after the last one, or ``always``."""
         now = time.monotonic()
         if not always and now - self._last_line < seconds:
             return False

@@ -26,7 +26,7 @@ MAX_TABLE = 1 << TABLE_BITS
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialSkipGram(SkipGram):
-    """One shard trains all rows of a model of one block, chunk after chunk.
+    """Skip-gram that trains the text in its order: all chunks are one shard, and the model is one block.
 
     The delta is not a change: it is W_in and W_out themselves. The next chunk trains them in place, without a copy,
     and the commit takes them as they are. Since there is one shard, no two deltas ever have to be merged.

@@ -7,7 +7,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
+import traceback
 import urllib.request
 import uuid
 from pathlib import Path
@@ -112,6 +114,11 @@ def cluster_of():
         # After a test that kills workers, the cluster may count one that never comes back. Then all start anew.
         while not is_scaled(workers):
             is_scaled(0)
+        # A task that an earlier test left would keep the only thread of its worker, and this test would never end.
+        deadline = time.monotonic() + 30
+        while left := {key for keys in client.run(_executing).values() for key in keys}:
+            assert time.monotonic() < deadline, f"tasks of an earlier test still run: {left}, {client.run(_frames)}"
+            time.sleep(0.05)
         return client
 
     # A worker that is killed must come back also on a busy machine.
@@ -121,6 +128,16 @@ def cluster_of():
 
 def _running(dask_scheduler):
     return len(dask_scheduler.running)
+
+
+def _executing(dask_worker):
+    return [*dask_worker.active_keys]
+
+
+def _frames():
+    frames = sys._current_frames()
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("Dask-")]
+    return ["".join(traceback.format_stack(frames[thread.ident])) for thread in threads]
 
 
 # --- an S3 server on this machine ---

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import queue
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from .worker.contributions import (
 from .worker.tasks import AppliedBlock, SweepPhase
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
     from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 #: Errors of a task itself. The task would fail on any worker.
@@ -292,21 +293,23 @@ class OnDask(Executor):
         return self.completed(submit_graph(self.client, calls))
 
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
-        """Yield results as they arrive. Each future is released at once, which lets the scheduler forget its task."""
-        from distributed import as_completed
+        """Yield results as they arrive. Each future is released at once, which lets the scheduler forget its task.
 
+        Dask's as_completed would wait for ever for a result that it could not fetch.
+        """
         waiting = {future.key: future for future in handles}
         position = {key: i for i, key in enumerate(waiting)}
-        futures = list(waiting.values())
-        stream = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
+        finished: queue.SimpleQueue[Future] = queue.SimpleQueue()
         try:
+            for future in waiting.values():
+                future.add_done_callback(finished.put)
             with self._watch.unless_stalled(lambda: list(position)):
-                for future, result in stream:
-                    if isinstance(result, BaseException):
-                        self._fail(future.key, result)
-                    if future.status == "error":
-                        _, error, traceback = result
-                        self._fail(future.key, error.with_traceback(traceback))
+                while waiting:
+                    future = finished.get()
+                    try:
+                        result = self.client.gather(future)
+                    except Exception as error:
+                        self._fail(str(future.key), error)
                     del waiting[future.key]
                     yield position[future.key], result
                     future.release()

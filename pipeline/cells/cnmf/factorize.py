@@ -9,21 +9,16 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....io.stores.matrix import Matrix, write_matrix
-from ...engine.events import Callback
 from ...models.nmf.estimator import NMF
 from ...models.nmf.rows import blocks_of
 from ...models.nmf.side_by_side import MAX_COLUMNS
 from .study import Restart, Study, Table, write_table
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 #: Values of cNMF's parameter beta_loss, and the solvers for them.
 SOLVERS = {"frobenius": "hals", "kullback-leibler": "mu"}
@@ -31,20 +26,11 @@ SOLVERS = {"frobenius": "hals", "kullback-leibler": "mu"}
 WAVE_BYTES = 2 << 30
 
 
-@dataclass(frozen=True)
-class Execution:
-    """Where restarts are trained, and who observes it."""
-
-    client: "Client | None" = None
-    callbacks: Sequence[Callback] = ()
-
-
-def factorize(
-    study: Study, planned: Sequence[Restart], skip_completed: bool = False, execution: Execution | None = None
-) -> list[Restart]:
+def factorize(study: Study, planned: Sequence[Restart], skip_completed: bool = False, **options: Any) -> list[Restart]:
     """Train the planned restarts and write their spectra; return those that were trained.
 
-    A file is written in one step, so a file that exists is complete.
+    A file is written in one step, so a file that exists is complete. ``options`` are those of `NMF.fit`, such as
+    ``client`` and ``callbacks``.
     """
     parameters = study.parameters()
     missing = [restart for restart in planned if not (skip_completed and study.spectra(restart).exists())]
@@ -56,7 +42,7 @@ def factorize(
         matrix = write_matrix(folder, blocks_of(counts), columns=counts.column_names)
         most_columns = min(MAX_COLUMNS, WAVE_BYTES // (4 * matrix.n_documents))
         for wave in waves(missing, most_columns):
-            _train_wave(study, wave, estimator, matrix, execution or Execution())
+            _train_wave(study, wave, estimator, matrix, options)
     return missing
 
 
@@ -91,16 +77,14 @@ def waves(restarts: Sequence[Restart], most_columns: int) -> Iterator[list[Resta
         yield wave
 
 
-def _train_wave(study: Study, wave: Sequence[Restart], estimator: NMF, matrix: Matrix, execution: Execution) -> None:
+def _train_wave(study: Study, wave: Sequence[Restart], estimator: NMF, matrix: Matrix, options: dict[str, Any]) -> None:
     """Train some restarts, or continue their run, and write their spectra."""
     run = _run_folder(study, wave, estimator, matrix)
     pairs = [(restart.n_components, restart.seed) for restart in wave]
     if estimator.solver == "hals" and estimator.init == "random":
-        models = estimator.fit_restarts(
-            matrix, pairs, client=execution.client, run=str(run), callbacks=execution.callbacks, dashboard=False
-        )
+        models = estimator.fit_restarts(matrix, pairs, run=str(run), dashboard=False, **options)
     else:
-        models = [_train_alone(pair, estimator, matrix, run, execution) for pair in pairs]
+        models = [_train_alone(pair, estimator, matrix, run, options) for pair in pairs]
     for restart, model in zip(wave, models, strict=True):
         spectra = model.components_.astype(np.float64)
         index = np.arange(1, len(spectra) + 1)
@@ -108,18 +92,11 @@ def _train_wave(study: Study, wave: Sequence[Restart], estimator: NMF, matrix: M
     shutil.rmtree(run, ignore_errors=True)
 
 
-def _train_alone(pair: tuple[int, int], estimator: NMF, matrix: Matrix, run: Path, execution: Execution) -> NMF:
+def _train_alone(pair: tuple[int, int], estimator: NMF, matrix: Matrix, run: Path, options: dict[str, Any]) -> NMF:
     """Train one restart, for solvers and first factors that do not allow several side by side."""
     components, seed = pair
     model = type(estimator)(**estimator.get_params() | {"n_components": components, "random_state": seed})
-    return model.fit(
-        matrix,
-        client=execution.client,
-        run=str(run / f"{components}-{seed}"),
-        callbacks=execution.callbacks,
-        evaluate_every=0,
-        dashboard=False,
-    )
+    return model.fit(matrix, run=str(run / f"{components}-{seed}"), evaluate_every=0, dashboard=False, **options)
 
 
 def _run_folder(study: Study, wave: Sequence[Restart], estimator: NMF, matrix: Matrix) -> Path:

@@ -76,7 +76,6 @@ def factorize(
       corpusmill cnmf k_selection_plot --output-dir out --name study
       corpusmill cnmf consensus --output-dir out --name study -k 6 --local-density-threshold 0.1
     """
-    from ...cells.cnmf.factorize import Execution
     from ...cells.cnmf.factorize import factorize as train_restarts
     from ...cells.cnmf.study import Study, plan_restarts
 
@@ -91,8 +90,9 @@ def factorize(
     # Processes may be numbered from 1, as cNMF allows.
     share = planned[worker_index % total_workers :: total_workers]
     with open_session(config, as_json) as session:
-        execution = Execution(session.client, [session.display.train])
-        trained = train_restarts(study, share, skip_completed_runs, execution)
+        trained = train_restarts(
+            study, share, skip_completed_runs, client=session.client, callbacks=[session.display.train]
+        )
     facts = {"name": name, "planned": len(planned), "trained": len(trained)}
     show.result(facts, as_json, lambda: show.facts(facts))
 

@@ -348,16 +348,20 @@ def test_half_of_the_workers_may_die_at_once(corpus, expected, tmp_path, cluster
     assert len(killed) == 2
 
 
-def _allow_one_failure(dask_scheduler):
-    dask_scheduler.allowed_failures = 1
+def _allow_failures(number, dask_scheduler):
+    before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
+    return before
 
 
 @pytest.mark.slow
 def test_a_shard_that_kills_every_worker_ends_the_run_with_a_sentence(corpus, tmp_path, cluster_of):
     client = cluster_of(2)
-    client.run_on_scheduler(_allow_one_failure)
-    with pytest.raises(TaskLost, match=r"gave up task sweep.* on 2 different workers, .* died .*; resume the run"):
-        trained(corpus, tmp_path / "run", Fragile(deadly_chunk=5), OnDask(client))
+    before = client.run_on_scheduler(_allow_failures, 1)
+    try:
+        with pytest.raises(TaskLost, match=r"gave up task sweep.* on 2 different workers, .* died .*; resume the run"):
+            trained(corpus, tmp_path / "run", Fragile(deadly_chunk=5), OnDask(client))
+    finally:
+        client.run_on_scheduler(_allow_failures, before)
 
 
 @pytest.mark.slow

@@ -15,6 +15,11 @@ class ClusterConfig(Section):
         default_factory=dict, description="Further arguments of the library's own cluster class, passed on unchanged"
     )
 
+    @property
+    def is_left_to_us(self) -> bool:
+        """Whether the number of workers is not said, so that small work may do without."""
+        return False
+
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of ``open_cluster``. Keys that are null are left out."""
         given = self.model_dump(exclude={"options"})
@@ -55,6 +60,11 @@ class LocalConfig(ScaledConfig):
     dashboard_address: str = Field(
         "127.0.0.1:8787", description="Address of the live page. If the port is taken, another one is chosen"
     )
+
+    @property
+    def is_left_to_us(self) -> bool:
+        """Whether the number of workers is not said, so that small work may do without."""
+        return self.n_workers is None and self.adapt is None and not self.options
 
 
 class AddressConfig(ClusterConfig):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from ..errors import DataError
 from ..ranges import bounded_ranges
@@ -32,7 +32,7 @@ CHUNK_EDGES = 1 << 24
 class Edges(NamedTuple):
     """A graph in memory, as `write_graph` takes it. V nodes."""
 
-    matrix: scipy.sparse.csr_array  # (V, V) float32: weights above 0; columns ascend in a row
+    matrix: "scipy.sparse.csr_array"  # (V, V) float32: weights above 0; columns ascend in a row
     names: pa.Array  # (V,) string
     is_weighted: bool  # False: all weights are 1
     is_directed: bool  # False: the matrix is symmetric

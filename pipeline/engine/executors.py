@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -431,6 +432,9 @@ def _register(client: "Client", plugin: "SchedulerPlugin | WorkerPlugin") -> Non
 
 def executor_for(client: "Client | None") -> Executor:
     """Return the executor of a Dask client; None takes the process's current client, or no Dask at all."""
+    # Its import takes a third of a second, and without it there is no current client.
+    if client is None and "distributed" not in sys.modules:
+        return Synchronous()
     from distributed import Client, get_client
 
     if client is not None:

@@ -1,6 +1,7 @@
 """The session of a command: its configuration, cluster, progress display, logging and job metrics."""
 
 import logging
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from .signals import delay_interrupts
 if TYPE_CHECKING:
     from distributed import Client
 
+    from ....configs.cluster_schema import ClusterConfig
     from ....configs.layers import Layer
     from ....configs.schema import Config
     from ...publishing.mlflow import MLflowCallback
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 NOISY_LOGGERS = ("distributed", "distributed.client", "tornado.application", "bokeh")
 #: Dask setting whose value worker processes read when they import Dask, before any other setting reaches them.
 WORKER_CONFIG = "distributed.nanny.pre-spawn-environ.DASK_INTERNAL_INHERIT_CONFIG"
+#: Less data than this is processed in this process: to start workers takes longer.
+SMALL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -46,32 +50,50 @@ def load_config(
 
 
 @contextmanager
-def open_session(config: "Config", as_json: bool, compare_versions: bool = True) -> Iterator[Session]:
+def open_session(
+    config: "Config", as_json: bool, compare_versions: bool = True, nbytes: float = math.inf
+) -> Iterator[Session]:
     """Start or connect to the configured cluster, and show progress unless the output is JSON.
 
-    ``compare_versions`` warns of workers that have other versions of the libraries.
+    ``compare_versions`` warns of workers that have other versions of the libraries. If the command reads fewer than
+    SMALL_BYTES, ``nbytes``, it starts no workers, unless the configuration says how many.
     """
-    from ...engine.cluster.open import await_cluster, open_cluster, starts_here
     from ...views.progress import display
-    from ..actions.doctor.workers import differences_on_cluster
 
     debug = click.get_current_context().find_root().params["debug"]
+    cluster = config.cluster
+    needs_no_workers = cluster.is_left_to_us and nbytes < SMALL_BYTES
     with ExitStack() as stack:
-        stack.enter_context(_quiet_libraries(debug))
-        # Worker processes must not die of a Ctrl-C that is meant for the command.
-        starts_workers_here = starts_here(config.cluster.kind)
-        with delay_interrupts() if starts_workers_here else nullcontext():
-            client = stack.enter_context(open_cluster(**config.cluster.arguments()))
-        if client is not None:
-            await_cluster(client, _report_cluster)
-            # Workers that start here have the libraries of this process.
-            if compare_versions and not starts_workers_here and (differences := differences_on_cluster(client)):
-                _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
+        if cluster.kind == "synchronous" or needs_no_workers:
+            # Dask is not even imported, which would take a third of a second.
+            stack.enter_context(_library_warnings(debug))
+            client = None
+        else:
+            stack.enter_context(_quiet_libraries(debug))
+            client = stack.enter_context(_open_cluster(cluster, compare_versions))
         session = Session(client, stack.enter_context(display(quiet=as_json)))
         # Dask's own pages need Bokeh. The live page does not.
         if client is not None and client.dashboard_link:
             session.display.page = client.dashboard_link.replace("/status", "/training")
         yield session
+
+
+@contextmanager
+def _open_cluster(cluster: "ClusterConfig", compare_versions: bool) -> Iterator["Client"]:
+    from ...engine.cluster.open import await_cluster, open_cluster, starts_here
+    from ..actions.doctor.workers import differences_on_cluster
+
+    starts_workers_here = starts_here(cluster.kind)
+    with ExitStack() as stack:
+        # Worker processes must not die of a Ctrl-C that is meant for the command.
+        with delay_interrupts() if starts_workers_here else nullcontext():
+            client = stack.enter_context(open_cluster(**cluster.arguments()))
+        assert client is not None, "only a synchronous configuration has no cluster"
+        await_cluster(client, _report_cluster)
+        # Workers that start here have the libraries of this process.
+        if compare_versions and not starts_workers_here and (differences := differences_on_cluster(client)):
+            _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
+        yield client
 
 
 def _report_cluster(sentence: str) -> None:
@@ -87,13 +109,20 @@ def _quiet_libraries(debug: bool) -> Iterator[None]:
     """Hide warnings and the logs of libraries, here and in the workers, except with --debug."""
     import dask
 
-    from ...models.base.advice import TrainingWarning
-
     level = "warning" if debug else "critical"
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(level.upper())
     worker_config = dask.config.serialize({"logging": dict.fromkeys(NOISY_LOGGERS, level)})
-    with warnings.catch_warnings(), dask.config.set({WORKER_CONFIG: worker_config}):
+    with _library_warnings(debug), dask.config.set({WORKER_CONFIG: worker_config}):
+        yield
+
+
+@contextmanager
+def _library_warnings(debug: bool) -> Iterator[None]:
+    """Show the warnings of libraries with --debug only, and ours once."""
+    from ...models.base.advice import TrainingWarning
+
+    with warnings.catch_warnings():
         if not debug:
             warnings.simplefilter("ignore")
             warnings.simplefilter("once", TrainingWarning)

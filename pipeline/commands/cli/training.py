@@ -80,7 +80,8 @@ def ingest(
 
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     documents = open_documents(config, overwrite)
-    with open_session(config, as_json) as session:
+    nbytes = sum(file.size for file in documents.files)
+    with open_session(config, as_json, nbytes=nbytes) as session:
         found = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
     show.result(found, as_json, lambda: show.corpus(found))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,19 @@ def test_ingest_works_without_a_configuration(project, call, monkeypatch):
     code, out, _ = call("ingest", "texts.jsonl", "other", "--set", "cluster.kind=synchronous", "--json")
     found = json.loads(out)
     assert (code, found["url"], found["changed"]) == (0, "other", True)
+
+
+@pytest.mark.parametrize("workers", [(), ("--set", "cluster.n_workers=1")])
+def test_ingest_of_a_small_file_starts_only_workers_that_were_asked_for(tmp_path, workers):
+    (tmp_path / "texts.jsonl").write_text('{"text": "one fish two fish"}\n')
+    program = f"""
+import sys
+from corpusmill.pipeline.commands.cli.main import cli
+cli(["ingest", "texts.jsonl", "corpus", *{workers}], standalone_mode=False)
+print("distributed" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(bool(workers))
 
 
 def test_resume_completes_a_run_with_the_configuration_that_it_stores(trained, call):

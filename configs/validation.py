@@ -36,11 +36,23 @@ def validate_model(kind: str, parameters: Mapping[str, object]) -> None:
 def validated_options(options: Mapping[str, object]) -> dict[str, Any]:
     """Return options of ingest in built-in types; raise ValueError with one sentence about the first that is wrong.
 
-    Values of other types are allowed as in `validate_model`.
+    Values of other types are allowed as in `validate_model`. Numbers get the types that the command line gives them.
     """
     from .schema import IngestSection
 
     return _validate(IngestSection, options)
+
+
+def plain_number(value: Any, is_real: bool = False) -> Any:
+    """Return a scalar or an array without dimensions of NumPy as a Python number, and other values as they are.
+
+    ``is_real``: whether an integer becomes a float, as the schema makes it for a parameter that is a real number.
+    """
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "tolist"):
+        value = value.tolist()
+        # NumPy keeps a longdouble, because Python has no number of this width.
+        value = float(value) if hasattr(value, "tolist") else value
+    return float(value) if is_real and type(value) is int else value
 
 
 def _validate(section: "type[Section]", given: Mapping[str, object]) -> dict[str, Any]:
@@ -50,16 +62,17 @@ def _validate(section: "type[Section]", given: Mapping[str, object]) -> dict[str
     values = {name: _to_builtin(value) for name, value in given.items()}
     try:
         # Strict: Python code uses a value as given, so "5" must not pass for 5.
-        section.model_validate(values, strict=True)
+        checked = section.model_validate(values, strict=True)
     except ValidationError as error:
         raise ValueError(_sentence(error.errors(include_url=False)[0], section, given)) from None
-    return values
+    return {name: getattr(checked, name) for name in given}
 
 
 def _to_builtin(value: Any) -> Any:
     """Turn NumPy values, tuples, sets and paths into the built-in types that the schema has."""
+    value = plain_number(value)
     if hasattr(value, "tolist") and not isinstance(value, type):
-        return value.tolist()  # a NumPy array or scalar
+        return _to_builtin(value.tolist())
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Set):

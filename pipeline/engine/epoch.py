@@ -33,7 +33,7 @@ from .executors import Executor
 from .grid import has_grid
 from .memory import Capacity
 from .plan import describe_devices, make_plan, must_compile
-from .run import OwnedRun, RunStore, check_run, describe, describe_changes
+from .run import OwnedRun, RunStore, check_run, describe, describe_changes, is_same_run
 from .sweeps import RangeSweep
 from .training import Training
 from .worker import tasks
@@ -255,7 +255,7 @@ class _Engine:
         found, tag = read_commit(store, "run.json")
         if found is not None:
             check_run(found, training.run.url)
-            if found["fingerprint"] != description["fingerprint"]:
+            if not is_same_run(found, description):
                 data = found["data"].get("title", found["data"]["url"])
                 changes = describe_changes(found, description, training.advice.names)
                 raise DataError(

@@ -352,6 +352,20 @@ def model_kind(meta: JsonObject) -> str:
     return str(config_section(meta, "model").get("kind", meta["algorithm"]))
 
 
+def is_same_run(found: JsonObject, wanted: JsonObject) -> bool:
+    """Return whether two contents of run.json describe the same run. Equal numbers of two types, 0 and 0.0, are equal.
+
+    Python stores an integer for a real parameter in some runs of earlier versions, where the command line has a float.
+    """
+    if found["fingerprint"] == wanted["fingerprint"]:
+        return True
+    # Read as it was stored, so that tuples equal lists.
+    stored: JsonObject = json.loads(json.dumps(wanted, default=to_json))
+    names = ("algorithm", "parameters", "previous", "seed", "shards")
+    is_same_data = found["data"].get("hash") == stored["data"]["hash"]
+    return is_same_data and all(found.get(name) == stored[name] for name in names)
+
+
 def describe_changes(found: JsonObject, wanted: JsonObject, setting_names: Mapping[str, str]) -> str:
     """Describe in what two contents of run.json with different fingerprints differ, by the names that users set.
 

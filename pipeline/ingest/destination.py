@@ -118,11 +118,19 @@ def describe_difference(found: Identity | None, wanted: Identity) -> str:
     """Say how the corpus that was found differs from the one that is wanted. None: its identity is unknown."""
     if found is None or found["source"] != wanted["source"]:
         return "from another source, or from files that changed since"
-    names = found["options"] | wanted["options"]
-    changed = [name for name in names if found["options"].get(name) != wanted["options"].get(name)]
-    if changed:
+    if changed := _changed_options(found, wanted):
         return f"from this source with other options ({', '.join(changed)})"
     return "from this source with another vocabulary"
+
+
+def _changed_options(found: Identity, wanted: Identity) -> list[str]:
+    """Return the names of the options that differ. 1 and 1.0 are equal, but not as limits: a count and a share."""
+    changed = []
+    for name in found["options"] | wanted["options"]:
+        one, other = found["options"].get(name), wanted["options"].get(name)
+        if one != other or (name in ("min_df", "max_df") and type(one) is not type(other)):
+            changed.append(name)
+    return changed
 
 
 # --- the folder ---
@@ -137,7 +145,7 @@ def has_corpus(job: IngestJob, reader: Reader, identity: Identity) -> bool:
         return False
     found: Identity | None = Corpus(job.corpus).meta["about"].get("identity")
     # All data in memory has the same identity, so a corpus of such data is never taken for the same.
-    is_same = found == identity and reader.is_repeatable
+    is_same = found == identity and not _changed_options(found, identity) and reader.is_repeatable
     if not reader.is_repeatable and not job.options.overwrite:
         raise DataError(
             f"{job.corpus}: already holds a corpus, and ingest does not compare it with data in memory; open it with "

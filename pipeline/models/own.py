@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ...configs.validation import plain_number
 from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ..engine.algorithm import Algorithm, AnyAlgorithm
@@ -70,7 +71,10 @@ class OwnModel(CorpusEstimator):
             if name not in given and field.default is MISSING and field.default_factory is MISSING:
                 raise ValueError(f"{self._kind} needs a value for {name}: give it in parameters")
         # As they come from a configuration or from run.json: lists stand for tuples.
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        values = {
+            name: tuple(map(plain_number, value)) if isinstance(value, list | tuple) else plain_number(value)
+            for name, value in given.items()
+        }
         return self._algorithm_class(bounds=equal_blocks(data.n_words, self.n_blocks), **values)
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:

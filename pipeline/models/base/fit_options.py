@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ....configs.validation import plain_number
 from ....io.stores.in_memory import url_in_memory
 from ....io.stores.store import JsonObject
 from ...engine.events import Callback
@@ -34,7 +35,8 @@ class FitOptions:
         """Raise TypeError for an option of the wrong type, and ValueError for one out of range."""
         if self.run is not None and not isinstance(self.run, str | os.PathLike):
             raise TypeError(f"run is {_shown(self.run)}: pass the path or URL of a folder")
-        every = self.evaluate_every
+        every = plain_number(self.evaluate_every)
+        object.__setattr__(self, "evaluate_every", every)
         if every is not None and not is_count(every):
             raise ValueError(f"evaluate_every is {_shown(every)}: choose an integer of 0 or more, or None")
         if not isinstance(self.callbacks, Sequence) or isinstance(self.callbacks, str):

@@ -6,13 +6,16 @@ Only methods that scikit-learn itself calls import it, because corpusmill does n
 import hashlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Mapping, Set
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from ....configs.validation import plain_number
 from ....io.stores.store import JsonObject, to_json
 from ...engine.algorithm import EXECUTION_PARAMETERS
 from ..other_names import PARAMETERS, explain_attribute, hint_about
@@ -64,10 +67,16 @@ class ScikitLearnEstimator:
 
     # --- parameters ---
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. A number of NumPy becomes Python's, because sums of NumPy's short integers overflow."""
+        if name in (are_real := _parameters_of(type(self))):
+            value = plain_number(value, are_real[name])
+        super().__setattr__(name, value)
+
     @classmethod
     def _parameter_names(cls) -> list[str]:
         """Return the names of the constructor's parameters."""
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(_parameters_of(cls))
 
     def get_params(self, deep: bool = True) -> JsonObject:
         """Return the constructor's parameters.
@@ -284,6 +293,14 @@ class ScikitLearnEstimator:
             transformer_tags=TransformerTags(preserves_dtype=[]),
             input_tags=InputTags(sparse=True, positive_only=True),
         )
+
+
+@cache
+def _parameters_of(estimator: type[ScikitLearnEstimator]) -> dict[str, bool]:
+    """Return the names of the constructor's parameters, and whether each is a real number and no integer."""
+    annotations = {name: item.annotation for name, item in inspect.signature(estimator.__init__).parameters.items()}
+    words = {name: set(re.findall(r"\w+", str(annotation))) for name, annotation in annotations.items()}
+    return {name: "float" in found and "int" not in found for name, found in words.items() if name != "self"}
 
 
 def _not_fitted(message: str) -> Exception:

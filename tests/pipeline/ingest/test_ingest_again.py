@@ -164,6 +164,17 @@ def test_progress_is_reported_after_each_task(tmp_path):
     assert list(dict.fromkeys(t.stage for t in reported)) == ["tokens", "words", "ids", "chunks", "finished"]
 
 
+@pytest.mark.parametrize("limit", ["min_df", "max_df"])
+def test_a_count_and_an_equal_share_are_two_options_and_types_of_numbers_are_not(tmp_path, limit):
+    (tmp_path / "texts.txt").write_text("one fish\nred fish\n")
+    given = {"format": "lines", "held_out": 0, "chunk_tokens": 100}
+    first = ingest(str(tmp_path / "texts.txt"), str(tmp_path / "corpus"), **given | {limit: 1})
+    again = given | {limit: np.uint8(1), "held_out": np.float32(0), "chunk_tokens": np.int16(100)}
+    assert ingest(str(tmp_path / "texts.txt"), str(tmp_path / "corpus"), **again).hash == first.hash
+    with pytest.raises(DataError, match=limit):
+        ingest(str(tmp_path / "texts.txt"), str(tmp_path / "corpus"), **given | {limit: np.float32(1)})
+
+
 def test_another_corpus_is_refused_or_overwritten(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
     ingest(pattern, url, chunk_tokens=1_000)

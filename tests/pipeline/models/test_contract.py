@@ -96,6 +96,31 @@ def test_clone_and_set_params(kind):
         model.set_params(topics=5)
 
 
+#: How a program may give a number in place of Python's: from arrays of any width, and from columns of a table.
+NUMBERS = {
+    "shortest": lambda value: np.min_scalar_type(value).type(value) if type(value) is int else np.float64(value),
+    "longest": lambda value: np.uint64(value) if type(value) is int else np.longdouble(value),
+    "array": np.array,
+    "integer": lambda value: np.int8(value) if value == int(value) and value < 128 else value,
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@each
+def test_numbers_of_numpy_give_the_model_and_the_run_of_python_numbers(kind, number, corpus, fitted, tmp_path):
+    model, wanted = new(kind), fitted(kind)
+    for name, value in model.get_params().items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            model.set_params(**{name: NUMBERS[number](value)})
+    assert repr(model) == repr(wanted)
+    model.fit(corpus, run=tmp_path / "run", evaluate_every=np.uint8(1))
+    assert bits(model) == bits(wanted)
+    new(kind).fit(corpus, run=tmp_path / "again", evaluate_every=1)
+    runs = [RunStore(str(tmp_path / name)).meta for name in ("run", "again")]
+    assert repr(runs[0]["parameters"]) == repr(runs[1]["parameters"])
+    assert repr(runs[0]["config"]) == repr(runs[1]["config"])
+
+
 @each
 def test_a_model_shows_the_parameters_that_are_not_defaults(kind):
     shown = repr(new(kind, n_blocks=7))

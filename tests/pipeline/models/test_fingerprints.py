@@ -67,6 +67,15 @@ def test_a_run_with_a_former_parameter_is_read_and_resumed(stopped):
     np.testing.assert_array_equal(load_model(str(stopped / "run" / "model")).components_, expected.components_)
 
 
+def test_a_run_of_an_integer_for_a_real_parameter_is_resumed(stopped):
+    _store(stopped / "run", tol=0)
+    meta = json.loads((stopped / "run" / "run.json").read_text())
+    meta["parameters"]["tol"] = 0
+    (stopped / "run" / "run.json").write_text(json.dumps(meta | {"fingerprint": "of an earlier version"}))
+    assert call("resume", str(stopped / "run"), "--set", "cluster.kind=synchronous") == 0
+    assert model_of_run(str(stopped / "run")).n_iter_ == 4
+
+
 def test_another_value_of_a_former_parameter_is_refused(stopped, capsys):
     for place in ("run", "model"):
         _store(stopped / place, order="paper")

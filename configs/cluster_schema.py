@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
+from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag, model_validator
 
 from .section import CLASS_PATTERN, Section, tag_of
 
@@ -36,7 +36,7 @@ class SynchronousConfig(ClusterConfig):
 class AdaptConfig(Section):
     """Bounds of a cluster that grows and shrinks with its work."""
 
-    minimum: PositiveInt = Field(1, description="Minimum number of workers")
+    minimum: NonNegativeInt = Field(1, description="Minimum number of workers")
     maximum: PositiveInt = Field(description="Maximum number of workers")
 
 

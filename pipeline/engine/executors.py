@@ -32,7 +32,7 @@ from .worker.contributions import (
 from .worker.tasks import AppliedBlock, SweepPhase
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client, Future, Worker
     from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 #: Errors of a task itself. The task would fail on any worker.
@@ -159,8 +159,12 @@ class Synchronous(Executor):
         from distributed.system import MEMORY_LIMIT
 
         device = device_memory() if devices else DeviceMemory()
-        each = MEMORY_LIMIT // self.processes
-        return [Capacity("this process", "", 1, each, device.nbytes // self.processes, device.manager)]
+        shares, limit = self.processes, MEMORY_LIMIT
+        if (worker := worker_of_task()) is not None:
+            # Other threads of the worker run tasks too, which may be trainings.
+            shares = worker.state.nthreads
+            limit = worker.memory_manager.memory_limit or MEMORY_LIMIT
+        return [Capacity("this process", "", 1, limit // shares, device.nbytes // shares, device.manager)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Return the result itself."""
@@ -430,16 +434,36 @@ def _register(client: "Client", plugin: "SchedulerPlugin | WorkerPlugin") -> Non
         client.register_plugin(plugin)
 
 
+def worker_of_task() -> "Worker | None":
+    """Return the worker of Dask whose task this thread runs; None outside of tasks, and after `distributed.secede`."""
+    from distributed import get_worker
+    from distributed.threadpoolexecutor import thread_state
+
+    try:
+        worker = get_worker()
+    except ValueError:
+        return None
+    return worker if getattr(thread_state, "proceed", False) else None
+
+
 def executor_for(client: "Client | None") -> Executor:
-    """Return the executor of a Dask client; None takes the process's current client, or no Dask at all."""
-    # Its import takes a third of a second, and without it there is no current client.
+    """Return the executor of a Dask client; None takes the process's current client, or no Dask at all.
+
+    In a task of Dask, None takes this thread: several tasks may train at the same time, and each has one thread of the
+    cluster. With a client, the task gives its thread back, so that the tasks that it waits for can run.
+    """
+    # The import takes a third of a second, and without it there is no current client.
     if client is None and "distributed" not in sys.modules:
         return Synchronous()
-    from distributed import Client, get_client
+    from distributed import Client, get_client, secede
 
     if client is not None:
         if not isinstance(client, Client):
             raise TypeError(f"client is {client!r}: pass a distributed.Client, such as Client(address)")
+        if worker_of_task() is not None:
+            secede()
+    elif worker_of_task() is not None:
+        return Synchronous()
     else:
         try:
             client = get_client()

@@ -105,10 +105,11 @@ class TrainingPage(SchedulerPlugin):
         self.runs = {}
         if getattr(scheduler, "http_application", None) is None:
             return
+        # Below any path: dask scheduler --dashboard-prefix puts Dask's pages, and its link to this one, below a prefix.
         handlers = [
-            ("/training", _handler("text/html", lambda run: render_frame())),
-            ("/training/content", _handler("text/html", self.content)),
-            ("/training.json", _handler("application/json", self.as_json)),
+            (r"(?:/.*)?/training", _handler("text/html", lambda run: render_frame())),
+            (r"(?:/.*)?/training/content", _handler("text/html", self.content)),
+            (r"(?:/.*)?/training\.json", _handler("application/json", self.as_json)),
         ]
         scheduler.http_application.add_handlers(".*$", handlers)
         for add in (_add_link, _add_gauges):

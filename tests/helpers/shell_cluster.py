@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def shell_cluster(folder, *arguments, workers=()):
+def shell_cluster(folder, *arguments, workers=(), scheduler=("--no-dashboard",)):
     """Yield a scheduler's process and its file. The worker, with the arguments ``workers``, is a process of its own."""
     file = folder / "scheduler.json"
     module = [sys.executable, "-m"]
@@ -17,7 +17,7 @@ def shell_cluster(folder, *arguments, workers=()):
     # The path of this process comes along, so that all processes import the same checkout.
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     quiet["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    scheduler = [*module, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]
+    scheduler = [*module, "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", *scheduler]
     worker = [*module, "distributed.cli.dask_worker", "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
     given = ["--scheduler-file", str(file), *arguments]
     with (

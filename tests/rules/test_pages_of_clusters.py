@@ -165,7 +165,6 @@ def test_the_job_of_the_page_about_slurm_requests_what_the_page_configures():
         f"-A {wanted['account']}",
         f"--cpus-per-task={wanted['cores']}",
         f"-t {wanted['walltime']}",
-        *wanted["job_extra_directives"],
     } <= requests
     assert "--mem=16G" in requests
     assert "--memory-limit 16.00GiB" in script

@@ -3,6 +3,7 @@
 When a worker dies, others take its shards at once, and no task waits for it.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +13,9 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from ..memory import Capacity
 from ..worker.overlap import MAX_AHEAD
 from .pool import Pool, divided
+
+#: Functions of this package that every step runs at the scheduler or on the workers.
+CALLS_OF_STEPS = frozenset(("open_pool", "open_divided_pool", "close_pool", "has_untaken_shards", "device_memory"))
 
 
 class ShardLease(NamedTuple):
@@ -35,6 +39,7 @@ class Leases(SchedulerPlugin):
     async def start(self, scheduler: Scheduler) -> None:
         """Register the handlers of the workers' requests."""
         self.scheduler = scheduler
+        hide_calls_of_steps()
         scheduler.handlers["corpusmill_take"] = self.take
         scheduler.handlers["corpusmill_begin"] = self.begin
         scheduler.handlers["corpusmill_is_open"] = self.is_open
@@ -111,6 +116,16 @@ class Leases(SchedulerPlugin):
         """Close the pools of a client that left."""
         for name in [name for name, pool in self.pools.items() if pool.client == client]:
             self.end(name)
+
+
+def hide_calls_of_steps() -> None:
+    """Keep the calls of each step out of the log of this process. Dask writes a line for each."""
+    logging.getLogger("distributed.worker").addFilter(_is_no_call_of_a_step)
+
+
+def _is_no_call_of_a_step(record: logging.LogRecord) -> bool:
+    is_call = str(record.msg).startswith("Run out-of-band function") and isinstance(record.args, tuple)
+    return not (is_call and record.args and record.args[0] in CALLS_OF_STEPS)
 
 
 def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> ShardLease | None:

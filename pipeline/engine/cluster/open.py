@@ -32,7 +32,8 @@ from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
 from ..memory import PROCESS_BYTES
-from .watch import no_workers_seconds, workers_of
+from .jobs import replacing_lost_jobs
+from .watch import asking_for_worker, no_workers_seconds, workers_of
 
 #: Kinds of cluster with a name. Any other kind is the module and the class of a cluster.
 KINDS = ("synchronous", "local", "address")
@@ -112,10 +113,15 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
         return
     with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
         adapt = options.pop("adapt", None)
+        if adapt and options.get("n_workers"):
+            options["n_workers"] = adapt.get("minimum", 0)
         if kind == "address":
             target = _running_scheduler(options)
         else:
-            target = {"address": stack.enter_context(closing_patiently(_new_cluster(kind, options, stack)))}
+            cluster = stack.enter_context(closing_patiently(_new_cluster(kind, options, stack)))
+            if _package_of(kind) == "dask_jobqueue":
+                stack.enter_context(replacing_lost_jobs(cluster))
+            target = {"address": cluster}
         client = stack.enter_context(closing_patiently(_connected(target)))
         if adapt:
             _adapt(client, adapt)
@@ -133,7 +139,8 @@ def _adapt(client: Client, limits: Options) -> None:
     from .leases import Leases
 
     client.register_plugin(Leases())
-    client.cluster.adapt(Adaptive=AdaptToShards, **limits)
+    # A worker is kept for half a minute without work, because a job that is cancelled may have to queue again.
+    client.cluster.adapt(**{"Adaptive": AdaptToShards, "interval": "1s", "wait_count": 30} | limits)
 
 
 @contextlib.contextmanager
@@ -177,9 +184,10 @@ def _connected(target: Options) -> Client:
     except ssl.SSLError as error:
         raise ClusterError(f"{where}: the scheduler refuses the certificates ({error}): check the TLS files") from error
     except OSError as error:
-        raise ClusterUnreachable(
-            f"no scheduler answers at {where} ({error}): start one, or correct the address"
-        ) from error
+        advice = "start one, or correct the address"
+        if "scheduler_file" in target:
+            advice = "start one; if this file is left over from an earlier scheduler, delete it first"
+        raise ClusterUnreachable(f"no scheduler answers at {where} ({error}): {advice}") from error
 
 
 @contextlib.contextmanager
@@ -217,11 +225,12 @@ def _wait_for_worker(client: Client, notify: Callable[[str], None]) -> None:
     where = client.scheduler.address
     advice = f"check that workers run with this address (dask worker {where}) and that their jobs are not queued"
     try:
-        with contextlib.suppress(TimeoutError):
-            client.wait_for_workers(1, timeout=min(PATIENCE_SECONDS, limit))
-            return
-        notify(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {advice}")
-        client.wait_for_workers(1, timeout=limit)
+        with asking_for_worker(client):
+            with contextlib.suppress(TimeoutError):
+                client.wait_for_workers(1, timeout=min(PATIENCE_SECONDS, limit))
+                return
+            notify(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {advice}")
+            client.wait_for_workers(1, timeout=limit)
     except TimeoutError:
         raise ClusterUnreachable(f"no worker of {where} started within {format_duration(limit)}: {advice}") from None
     # TimeoutError is an OSError, so it must come first.
@@ -340,6 +349,11 @@ def _new_cluster(kind: str, options: Options, stack: contextlib.ExitStack) -> Cl
         # Dask closes a nanny whose worker died and is away after lost-worker-timeout, also if it had come back and died
         # again meanwhile. Then nobody would start the worker again.
         stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1000 days"}))
+        if multiprocessing.current_process().daemon:
+            raise ClusterError(
+                "this process is a daemon, as those of multiprocessing.Pool and of Celery are, and a daemon may not "
+                "start worker processes: choose cluster kind synchronous, or the address of a cluster that runs"
+            )
     if kind == "local":
         return _local_cluster(options)
     found = _class_of(kind)

@@ -19,7 +19,7 @@ from ..worker.contributions import (
 )
 from ..worker.tasks import ShardProgress, SweepPhase
 from .exchange import Exchange
-from .leases import ShardLease
+from .leases import ShardLease, hide_calls_of_steps
 
 #: A worker takes at least as many shards at a time as its threads sweep in these seconds, because a request takes a few
 #: milliseconds.
@@ -44,6 +44,7 @@ class PoolSweeper(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Register the handlers of the scheduler's messages."""
         self.worker = worker
+        hide_calls_of_steps()
         self._lock = threading.Lock()
         self._pools: set[str] = set()  # those that this worker takes shards from
         self._stopped: set[str] = set()  # those of them that were closed before all shards were swept

@@ -4,6 +4,7 @@ A lost scheduler, workers that are all paused, and the loss of all workers end t
 """
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -41,6 +42,11 @@ def workers_of(client: "Client") -> dict[str, Any]:
     return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
 
 
+def address_of(client: "Client") -> str:
+    """Return the address of a client's scheduler. A client that has just lost its scheduler does not know it."""
+    return "the client's address" if client.scheduler is None else str(client.scheduler.address)
+
+
 def _describe_paused(workers: list[dict[str, Any]]) -> str:
     """Return that all workers were paused, and what to do."""
     limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
@@ -50,11 +56,18 @@ def _describe_paused(workers: list[dict[str, Any]]) -> str:
     )
 
 
-def _describe_no_workers(address: str | None, seconds: float) -> str:
+def _describe_no_workers(client: "Client", address: str, seconds: float) -> str:
     """Return that all workers were away, and what to do."""
+    away = f"{address} has had no worker for {format_duration(seconds)}"
+    if hasattr(client.cluster, "job_script"):
+        return (
+            f"{away}: its jobs have ended, as at their walltime, and no other one has started; committed epochs are "
+            f"safe: look at the queue, and give the same command again, or resume the run (to wait longer, set "
+            f"the environment variable DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT, such as 12h)"
+        )
     return (
-        f"{address} has had no worker for {format_duration(seconds)}; committed epochs are safe: start workers with "
-        f"this address and give the same command again, or resume the run"
+        f"{away}; committed epochs are safe: start workers with this address and give the same command again, or "
+        f"resume the run"
     )
 
 
@@ -62,22 +75,31 @@ class TaskLost(Exception):
     """The cluster lost a task and cannot repeat it. All commits are safe, so the run can be resumed."""
 
 
+@contextlib.contextmanager
+def asking_for_worker(client: "Client") -> Iterator[None]:
+    """Context manager: have a task that waits, because a cluster that adapts starts its first worker only for one."""
+    future = client.submit(int, key=f"corpusmill-start-{os.urandom(4).hex()}")
+    try:
+        yield
+    finally:
+        future.release()
+
+
 def await_worker(client: "Client") -> None:
     """Wait up to FIRST_SECONDS for a worker; raise TaskLost if none comes."""
     try:
-        client.wait_for_workers(1, timeout=FIRST_SECONDS)
+        with asking_for_worker(client):
+            client.wait_for_workers(1, timeout=FIRST_SECONDS)
     except TimeoutError:
-        assert client.scheduler is not None, "the client is closed"
-        raise TaskLost(_describe_no_workers(client.scheduler.address, FIRST_SECONDS)) from None
+        raise TaskLost(_describe_no_workers(client, address_of(client), FIRST_SECONDS)) from None
 
 
 class ClusterWatch:
     """Watches the cluster of a client."""
 
     def __init__(self, client: "Client"):
-        assert client.scheduler is not None, "the client is closed"
         self._client = client
-        self._address = client.scheduler.address
+        self._address = address_of(client)
         #: Why the tasks of the last wait were cancelled; empty if they were not.
         self.stall = ""
 
@@ -105,7 +127,7 @@ class ClusterWatch:
                     if now - paused_since > STALLED_SECONDS:
                         self.stall = _describe_paused(workers)
                     elif now - away_since > away_seconds:
-                        self.stall = _describe_no_workers(self._address, away_seconds)
+                        self.stall = _describe_no_workers(self._client, self._address, away_seconds)
                     if self.stall:
                         self._client.cancel([Future(key, self._client) for key in keys()], force=True)
                         return
@@ -126,7 +148,7 @@ class ClusterWatch:
 
         # Dask's scheduler counts the same time, and may be done a moment earlier than the thread of this class.
         if not self.stall and isinstance(error, NoWorkerError):
-            return _describe_no_workers(self._address, no_workers_seconds())
+            return _describe_no_workers(self._client, self._address, no_workers_seconds())
         return self.stall
 
     def _workers(self) -> list[dict[str, Any]]:
@@ -143,7 +165,8 @@ class ClusterWatch:
         threading.Thread(target=self._cancel_if_lost, args=[done], name="corpusmill-lost", daemon=True).start()
         try:
             yield
-        except (TaskLost, OSError, CancelledError, RuntimeError, ClosedClientError) as error:
+        except (TaskLost, OSError, CancelledError, RuntimeError, AttributeError, ClosedClientError) as error:
+            # Dask uses the scheduler of a client that has none any more, an AttributeError.
             # The scheduler is reachable, so the error has another cause, such as a full disk.
             if self._client.status == "running" and not isinstance(error, CommClosedError):
                 raise

@@ -102,7 +102,8 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         y : ignored
             Present for scikit-learn's pipelines.
         client : distributed.Client, optional
-            Where to train. By default the current Dask client, or this process if there is none.
+            Where to train. By default the current Dask client, or this process if there is none. In a task of Dask, the
+            default is the thread of the task.
         run : str, optional
             Folder or URL that keeps every epoch. The same call continues a run that was interrupted, and one with a
             larger ``max_iter`` trains it for longer. A run with more epochs than ``max_iter`` is refused. By default

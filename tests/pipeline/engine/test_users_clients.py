@@ -4,16 +4,21 @@ import asyncio
 import logging
 import os
 import signal
+import time
 
 import dask
+import joblib
+import numpy as np
 import pytest
 from corpusmill import LDA, ClusterError, TaskLost
 from corpusmill.pipeline.engine.cluster import watch
+from corpusmill.pipeline.engine.cluster.open import await_cluster, open_cluster
 from corpusmill.pipeline.engine.events import EpochStarted
 from corpusmill.pipeline.engine.executors import OnDask
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future, LocalCluster, get_client, worker_client
 from helpers.documents import BOATS_AND_BREAD
 from helpers.shell_cluster import shell_cluster
+from sklearn.model_selection import GridSearchCV
 
 TEXTS = [text.split() for text in BOATS_AND_BREAD]
 
@@ -53,6 +58,82 @@ def test_a_client_that_a_callback_closes_ends_training_with_advice_and_no_furthe
     assert "never retrieved" not in caplog.text
     with Client(cluster, set_as_default=False) as client:
         assert fit(client, run=run).n_iter_ == 4
+
+
+# --- in a task of Dask ---
+
+
+def fit_here(n_components):
+    return LDA(n_components, max_iter=4).fit(TEXTS).components_
+
+
+def fit_on_the_client(n_components):
+    return LDA(n_components, max_iter=4).fit(TEXTS, client=get_client()).components_
+
+
+def fit_on_the_workers_client(n_components):
+    with worker_client():
+        return fit_here(n_components)
+
+
+def apply(n_components):
+    model = LDA(n_components, max_iter=4).fit(TEXTS, client=get_client())
+    # The task has given its thread back, so these run on the cluster too.
+    return model.partial_fit(TEXTS).transform(TEXTS)
+
+
+@pytest.mark.parametrize("task", [fit_here, fit_on_the_client, fit_on_the_workers_client, apply])
+def test_more_trainings_in_tasks_than_the_cluster_has_threads_end_with_the_same_bits(cluster, task):
+    with Client(cluster, set_as_default=False) as client:
+        found = client.gather(client.map(task, [2, 3, 4], pure=False))
+    for components, array in zip([2, 3, 4], found, strict=True):
+        model = LDA(components, max_iter=4).fit(TEXTS)
+        expected = model.partial_fit(TEXTS).transform(TEXTS) if task is apply else model.components_
+        np.testing.assert_array_equal(array, expected)
+
+
+def test_a_grid_search_on_a_cluster_of_one_thread_ends(cluster):
+    counts = np.random.default_rng(0).poisson(1.0, (12, 6))
+    with Client(cluster), joblib.parallel_config(backend="dask"):
+        search = GridSearchCV(LDA(2, max_iter=2), {"n_components": [2, 3]}, cv=2).fit(counts)
+    assert search.best_estimator_.n_iter_ == 2
+
+
+# --- clusters that lose or have no workers ---
+
+
+@pytest.mark.slow
+def test_a_cluster_that_adapts_starts_its_first_worker_for_a_training(tmp_path):
+    options = {"n_workers": 0, "threads_per_worker": 1, "memory_limit": "1GiB", "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+        cluster.adapt(minimum=0, maximum=1, interval="100ms")
+        assert fit(client).n_iter_ == 4
+    with open_cluster("local", adapt={"minimum": 0, "maximum": 1}, n_workers=4, memory_limit="1GiB") as client:
+        await_cluster(client, pytest.fail)
+        assert len(client.cluster.worker_spec) == 1
+
+
+def test_a_client_without_a_scheduler_says_that_it_cannot_be_reached(tmp_path):
+    with shell_cluster(tmp_path) as (scheduler, file), Client(scheduler_file=str(file), set_as_default=False) as client:
+        scheduler.kill()
+        scheduler.wait()
+        deadline = time.monotonic() + 30
+        while client.status == "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for attribute in ("scheduler", "scheduler_comm"):
+            # Between the loss of a scheduler and the end of the client, Dask's client has none.
+            setattr(client, attribute, None)
+        with pytest.raises(TaskLost, match="cannot be reached; committed epochs are safe"):
+            OnDask(client)
+
+
+def test_the_log_of_dask_has_no_line_per_epoch(cluster, caplog):
+    with Client(cluster, set_as_default=False) as client, caplog.at_level(logging.INFO, "distributed.worker"):
+        client.run_on_scheduler(os.getpid)
+        fit(client)
+    lines = [record.getMessage() for record in caplog.records if "out-of-band" in record.getMessage()]
+    assert [line for line in lines if "getpid" in line]
+    assert not [line for line in lines if "pool" in line or "shards" in line]
 
 
 def test_tasks_that_somebody_cancels_are_named_as_cancelled(cluster, tmp_path):

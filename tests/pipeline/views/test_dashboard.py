@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -267,6 +268,21 @@ def test_a_scheduler_that_does_not_answer_holds_up_the_end_of_a_run_for_a_bounde
             assert time.monotonic() - started < 30
         finally:
             scheduler.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_a_dashboard_below_a_prefix_has_the_page_where_the_menu_links_to_it(tmp_path):
+    pytest.importorskip("bokeh")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        web = f"127.0.0.1:{free.getsockname()[1]}"
+    arguments = ("--dashboard", "--dashboard-address", web, "--dashboard-prefix", "/of/dask")
+    with shell_cluster(tmp_path, scheduler=arguments) as (_, file), Client(scheduler_file=str(file)) as client:
+        begin(client, "run")
+        for page in ("training", "training/content", "training.json", "status"):
+            with urllib.request.urlopen(f"http://{web}/of/dask/{page}") as answer:
+                content = answer.read().decode()
+        assert "training" in content
 
 
 def test_the_page_accepts_no_input(client):

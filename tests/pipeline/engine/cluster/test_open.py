@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import dask
+import psutil
 import pytest
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
@@ -145,9 +147,8 @@ def test_the_job_script_requests_the_configured_resources():
     with open_cluster(**configured | {"n_workers": 0}) as client:
         script = client.cluster.job_script()
     lines = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
-    assert {"-p batch", "-A linguistics", "-n 1", "--cpus-per-task=4", "--mem=16G", "-t 02:00:00", "--exclusive"} <= {
-        *lines
-    }
+    assert {"-p batch", "-A linguistics", "-n 1", "--cpus-per-task=4", "--mem=16G", "-t 02:00:00"} <= {*lines}
+    assert "--exclusive" not in lines
     assert "--nthreads 4" in script
     assert "--memory-limit 16.00GiB" in script
 
@@ -162,6 +163,58 @@ def test_jobs_of_a_local_queue_work():
         memory, tunables = found.result(timeout=60)
         assert (memory["target"], memory["spill"], memory["pause"]) == (False, False, 0.8)
         assert "arena_max=1" in tunables
+
+
+def job_pids(client):
+    return [job.process.pid for job in client.cluster.workers.values()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("adapt", [None, {"minimum": 1, "maximum": 1}])
+def test_a_job_that_ends_is_replaced(processes, adapt, tmp_path, monkeypatch):
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")
+    options = {"cores": processes, "processes": processes, "memory": f"{processes}GiB", "n_workers": processes}
+    options["local_directory"] = str(tmp_path)
+    with open_cluster("dask_jobqueue.local:LocalCluster", adapt=adapt, **options) as client:
+        client.wait_for_workers(processes, timeout=60)
+        time.sleep(1)  # a job whose worker dies at once is not submitted again and again
+        former = set(workers_of(client))
+        (pid,) = job_pids(client)
+        for process in (*psutil.Process(pid).children(recursive=True), psutil.Process(pid)):
+            process.kill()
+        deadline = time.monotonic() + 60
+        while set(workers_of(client)) <= former:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert pid not in job_pids(client)
+
+
+def job_in_daemon(queue):
+    try:
+        with open_cluster("local", n_workers=1, memory_limit="1GiB"):
+            queue.put("opened")
+    except ClusterError as error:
+        queue.put(str(error))
+
+
+def test_a_daemonic_process_is_told_what_it_can_open():
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=job_in_daemon, args=(queue,), daemon=True)
+    process.start()
+    assert "this process is a daemon" in queue.get(timeout=60)
+    process.join()
+
+
+def test_a_file_that_a_scheduler_left_over_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "scheduler.json"
+    path.write_text('{"address": "tcp://127.0.0.1:9", "workers": {}}')
+    with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
+        with pytest.raises(ClusterError, match="left over from an earlier scheduler, delete it"):
+            with open_cluster("address", scheduler_file=str(path)):
+                pass
 
 
 def test_jobs_keep_the_users_own_python_and_settings(monkeypatch):

@@ -27,6 +27,7 @@ class SourceConfig(Section):
         "jsonl",
         "csv",
         "parquet",
+        "arrow",
         "docword",
         "svmlight",
         "lda-c",
@@ -38,7 +39,8 @@ class SourceConfig(Section):
         "10x-mtx",
     ] = Field(
         "auto",
-        description="Format of the files. auto goes by their names; lines has one document per line, text one per file",
+        description="Format of the files. auto goes by their names and beginnings; lines has one document per line, "
+        "text one per file",
     )
     text: str = Field("text", description="Column or JSON key of the text. article.body is a field of a nested column")
     tokens: str | None = Field(None, description="Column or JSON key of lists of words, which replaces the text")
@@ -68,6 +70,19 @@ class SourceConfig(Section):
     transpose: bool = Field(False, description="Whether the columns of a MatrixMarket or npz file are the documents")
     delimiter: str | None = Field(
         None, description="Character between the columns of CSV files. null means a tab in .tsv and .tab, else a comma"
+    )
+    quote: str = Field(
+        '"',
+        description="Character around fields of CSV files that hold delimiters or line ends; none: quotes are letters",
+    )
+    escape: str | None = Field(
+        None, description="Character before a quote within a field of a CSV file. null means a second quote"
+    )
+    columns: list[str] = Field(
+        default_factory=list, description="Names of the columns of CSV files without a header, such as [id, text]"
+    )
+    encoding: str | None = Field(
+        None, description="Encoding of text, JSONL and CSV files, such as utf-16 or cp1252. null means UTF-8"
     )
     binarize: bool = Field(False, description="Read every count above 0 as 1")
     zero_based: bool = Field(False, description="Whether the columns of svmlight files count from 0")

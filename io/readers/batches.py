@@ -36,6 +36,10 @@ class ReadOptions:
     feature_type: str | None = None  # keep the 10x features of this type only, such as "Peaks"
     transpose: bool = False  # whether the columns of a MatrixMarket or .npz file are the documents
     delimiter: str | None = None  # what separates the columns of CSV files; None: a tab in .tsv and .tab, else a comma
+    quote: str = '"'  # what is around fields of CSV files that hold delimiters or line ends; "none": nothing is
+    escape: str | None = None  # what is before a quote in a field of a CSV file; None: a second quote
+    columns: Sequence[str] = ()  # names of the columns of CSV files without a header
+    encoding: str | None = None  # of files of text; None: UTF-8
     binarize: bool = False  # whether a count above 0 is read as 1
     zero_based: bool = False  # whether svmlight columns count from 0
     encoding_errors: str = "strict"  # what to do with invalid UTF-8: "strict" refuses it, "replace" replaces it
@@ -136,8 +140,8 @@ def _decoded(values: Iterable[bytes], options: ReadOptions, row_name: RowName) -
 def invalid_utf8(where: str, error: UnicodeDecodeError) -> DataError:
     """Return the error for bytes that are not UTF-8."""
     return DataError(
-        f"{where}: invalid UTF-8 at byte {error.start}; convert it to UTF-8 (iconv -f ISO-8859-1 -t UTF-8 FILE, or its "
-        f"own encoding), or ingest with encoding_errors=replace, which loses such letters"
+        f"{where}: invalid UTF-8 at byte {error.start}; name the encoding of the file, such as encoding=cp1252, or "
+        f"ingest with encoding_errors=replace, which loses such letters"
     )
 
 

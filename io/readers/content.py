@@ -1,8 +1,11 @@
-"""Check that files which are to be read as text do not hold numbers or binary data.
+"""Recognise formats by the beginning of a file, and check that files of text hold no numbers or binary data.
 
-A model of such files trains without an error, and its words are numbers. So the format is not guessed for them.
+A model of numbers or of binary data trains without an error, and its words are numbers. So the format of such files is
+not guessed.
 """
 
+import codecs
+import json
 import re
 from collections.abc import Sequence
 
@@ -11,7 +14,7 @@ from ..messages import line_start
 from .source import SourceFile, open_file, read_some
 
 #: The check reads the beginning of a few files only, because a source may have a million files.
-_CHECKED_FILES = 5
+CHECKED_FILES = 5
 _CHECKED_BYTES = 1 << 16
 
 #: A line of LDA-C or svmlight: a number, then pairs such as 17:2. There may be none.
@@ -21,11 +24,73 @@ _NUMBERS = re.compile(rb"[\s\d.,;:eE+-]+")
 
 _ADVICE = "choose the format with the option format"
 
+#: How files of some formats begin.
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"\xff\xff\xff\xff": "arrow",  # a stream
+    b"%%MatrixMarket": "matrixmarket",
+}
+#: How files begin that are of no format, and what to do with them.
+_REFUSED = {
+    b"%PDF-": "a PDF file; extract its text first, for example with pdftotext",
+    b"{\\rtf": "a file of RTF; save it as plain text",
+    b"FEA1": "Feather of version 1; write it again with pyarrow.feather.write_feather",
+    b"\x1f\x8b": "compressed by gzip; let its name end in .gz",
+    b"BZh9": "compressed by bzip2; let its name end in .bz2",
+    b"\xfd7zXZ\0": "compressed by xz; let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "compressed by Zstandard; let its name end in .zst",
+    b"\xd0\xcf\x11\xe0": "a document of Office; save it as text, or as CSV",
+}
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_ZIP = b"PK\x03\x04"
+#: Marks of encodings. That of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def format_by_content(file: SourceFile, by_name: str) -> str:
+    """Return the format that the beginning of a file means, or else the one that its name means.
+
+    Raises DataError for files that no format has, such as PDF.
+    """
+    if file.encoding is not None:
+        return by_name
+    beginning = _read_beginning(file)
+    for magic, reason in _REFUSED.items():
+        if beginning.startswith(magic):
+            raise DataError(f"{file.url}: {reason}")
+    for magic, name in _MAGIC.items():
+        if beginning.startswith(magic):
+            return name
+    if beginning.startswith(_HDF5) and by_name not in ("h5ad", "10x-h5"):
+        raise DataError(f"{file.url}: a file of HDF5; choose format=h5ad or format=10x-h5")
+    if beginning.startswith(_ZIP):
+        # The first name in the archive is after the first 30 bytes.
+        if b".npy" not in beginning[30:100]:
+            raise DataError(f"{file.url}: a zip archive or a document of Office; unpack it, or save it as CSV")
+        return "npz"
+    return by_name
+
+
+def check_encoding(files: Sequence[SourceFile]) -> None:
+    """Raise DataError if a file of text begins with the mark of another encoding than UTF-8."""
+    for file in files[:CHECKED_FILES]:
+        beginning = b"" if file.encoding else _read_beginning(file)
+        for mark, encoding in _MARKS.items():
+            if beginning.startswith(mark):
+                raise DataError(f"{file.url}: text in {encoding.upper()}; ingest it with encoding={encoding}")
+
 
 def check_is_text(files: Sequence[SourceFile]) -> None:
     """Raise DataError if a file is binary, or if the first lines of all checked files consist of numbers."""
+    check_encoding(files)
     lines: list[bytes] = []
-    for file in files[:_CHECKED_FILES]:
+    for file in files[:CHECKED_FILES]:
         beginning = _read_beginning(file)
         if b"\0" in beginning:
             raise DataError(f"{file.url}: binary data, not text in UTF-8; {_ADVICE}, or convert the file to UTF-8")
@@ -33,6 +98,10 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
     if not lines:
         return
     first = line_start(lines[0])
+    if all(_is_json_object(line) for line in lines):
+        raise DataError(
+            f"{files[0].url}: the lines are JSON objects ({first!r}); {_ADVICE}: jsonl, or lines if this is text"
+        )
     if any(b":" in line for line in lines) and all(_PAIRS.fullmatch(line) for line in lines):
         raise DataError(
             f"{files[0].url}: the lines look like LDA-C or svmlight, not text ({first!r}); {_ADVICE}: lda-c if "
@@ -43,6 +112,13 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
             f"{files[0].url}: the first lines consist of numbers only ({first!r}); {_ADVICE}: lda-c, docword, "
             f"svmlight or matrixmarket for counts, lines or text if these numbers are the words"
         )
+
+
+def _is_json_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _read_beginning(file: SourceFile) -> bytes:

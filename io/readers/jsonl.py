@@ -118,7 +118,8 @@ class JSONLinesReader(LineBasedReader):
                 name: _column_of(objects, name, lambda row: f"{file.url}, line {lines[row]}")
                 for name in self.options.keep
             }
-        return _Parsed(pa.array(values, field.type), pa.array(keys, pa.string()), lines.__getitem__, kept)
+        large = pa.large_list(pa.string()) if self.options.tokens else pa.large_string()
+        return _Parsed(pa.array(values, large), pa.array(keys, pa.string()), lines.__getitem__, kept)
 
     def field_names(self) -> list[str]:
         """Return the names of the fields of the first objects."""
@@ -176,7 +177,7 @@ def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
             pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, OverflowError):  # the latter for a line of more than 2 GiB
         return None
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     # Arrow accepts several objects on one line, and blank lines. Then rows have other numbers than lines.

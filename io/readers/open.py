@@ -1,6 +1,8 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
+import codecs
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,7 +12,8 @@ from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
 from . import demo
 from .batches import ReadOptions
-from .content import check_is_text
+from .content import CHECKED_FILES, check_encoding, check_is_text, format_by_content
+from .delimited import CSVReader
 from .frames import TableReader, table_parts
 from .jsonl import JSONLinesReader
 from .lines import LinesReader, TextFilesReader
@@ -20,7 +23,7 @@ from .memory import DocumentsReader
 from .reader import Reader
 from .source import Paths, SourceFile, find_files, find_folders, is_folder, path_list
 from .svmlight import LDACReader, SVMLightReader
-from .tables import CSVReader, ParquetReader
+from .tables import ArrowReader, ParquetReader
 from .triples import DocwordReader, MatrixMarketReader
 
 FORMATS: dict[str, type[Reader]] = {
@@ -28,6 +31,7 @@ FORMATS: dict[str, type[Reader]] = {
     "lines": LinesReader,
     "csv": CSVReader,
     "parquet": ParquetReader,
+    "arrow": ArrowReader,
     "text": TextFilesReader,
     "docword": DocwordReader,
     "svmlight": SVMLightReader,
@@ -43,6 +47,8 @@ FORMATS: dict[str, type[Reader]] = {
 _FOLDER_FORMATS = ("zarr", "10x-mtx")
 #: What `open_in_memory` takes, and `open_source`.
 _TAKEN = "documents (strings or lists of words), a table of them, a matrix of counts, or paths of files"
+#: Formats of files of text.
+_TEXT_FORMATS = ("jsonl", "lines", "csv", "text")
 #: Options that only some formats have.
 _FORMATS_OF_OPTION = {
     "vocabulary_file": ("docword", "svmlight", "lda-c", "matrixmarket", "npz"),
@@ -50,6 +56,9 @@ _FORMATS_OF_OPTION = {
     "transpose": ("matrixmarket", "npz"),
     "layer": ("h5ad", "zarr"),
     "delimiter": ("csv",),
+    "escape": ("csv",),
+    "columns": ("csv",),
+    "encoding": _TEXT_FORMATS,
     "names": ("10x-h5", "10x-mtx"),
     "feature_type": ("10x-h5", "10x-mtx"),
 }
@@ -62,6 +71,8 @@ _EXTENSIONS = {
     ".tab": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".svmlight": "svmlight",
     ".svm": "svmlight",
     ".libsvm": "svmlight",
@@ -92,16 +103,27 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
         return demo.open_demo(source, options)
     format_name = options.format
     if format_name == "auto":
-        format_name = _folder_format(source) or _guess_format(source, find_files(source))
+        format_name = _folder_format(source) or ""
+    is_folder_format = format_name in _FOLDER_FORMATS
+    files = find_folders(source) if is_folder_format else _with_encoding(find_files(source), options)
+    format_name = format_name or _guess_format(source, files)
     _check_options_of_format(options, format_name, source)
+    if format_name in _TEXT_FORMATS:
+        check_encoding(files)
     reader = FORMATS[format_name]
     if format_name == "matrixmarket" and options.transpose:
         reader = TransposedMatrixMarketReader
     if options.on_bad_line != "error" and not reader.can_skip:
         able = ", ".join(name for name, each in FORMATS.items() if each.can_skip)
         raise ValueError(f"on_bad_line applies to {able}, but {source} is {format_name}")
-    files = find_folders(source) if format_name in _FOLDER_FORMATS else find_files(source)
     return reader(files, options)
+
+
+def _with_encoding(files: list[SourceFile], options: ReadOptions) -> list[SourceFile]:
+    """Return files whose text is in the encoding of the options, if they name one."""
+    if options.encoding is None:
+        return files
+    return [replace(file, encoding=options.encoding, encoding_errors=options.encoding_errors) for file in files]
 
 
 def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
@@ -140,8 +162,15 @@ def _folder_format(source: Paths) -> str | None:
 
 def _check_values(options: ReadOptions) -> None:
     """Raise ValueError if an option has a value that no format allows."""
-    if options.delimiter is not None and len(options.delimiter) != 1:
-        raise ValueError(f"delimiter={options.delimiter!r} must be one character")
+    for name, others in (("delimiter", (None, "\\t")), ("quote", ("none",)), ("escape", (None,))):
+        character = getattr(options, name)
+        if character not in others and not (len(character) == 1 and character.isascii()):
+            raise ValueError(f"{name}={character!r} must be one character of ASCII")
+    if options.encoding is not None:
+        try:
+            codecs.getincrementaldecoder(options.encoding)
+        except LookupError:
+            raise ValueError(f"encoding={options.encoding!r} is not known: choose one such as utf-16, cp1252") from None
     for name, allowed in _CHOICES.items():
         value = getattr(options, name)
         if value not in allowed:
@@ -150,12 +179,15 @@ def _check_values(options: ReadOptions) -> None:
 
 
 def _guess_format(source: Paths, files: list[SourceFile]) -> str:
-    """Return the format that the names of the files mean.
+    """Return the format that the beginnings of the first files mean, or else the names of the files.
 
     Files with other names hold one document per line, except in a folder: there each file is a document. Raises
     DataError if such files hold numbers or binary data.
     """
-    formats = sorted({_format_of(file) for file in files})
+    formats = sorted(
+        {format_by_content(file, _format_of(file)) for file in files[:CHECKED_FILES]}
+        | {_format_of(file) for file in files[CHECKED_FILES:]}
+    )
     if len(formats) > 1:
         raise DataError(
             f"{source}: files of several formats ({', '.join(formats)}); choose one with the option format, or name "

@@ -99,7 +99,7 @@ class LineBasedReader(Reader):
     can_skip = True
 
     def partitions(self) -> Iterable[Partition]:
-        """Cut files into ranges of about PARTITION_BYTES; a compressed file is one partition."""
+        """Cut files into ranges of about PARTITION_BYTES, if their lines can be found without those before."""
         return line_partitions(self.files)
 
     def read(self, part: Partition) -> Iterator[Batch]:
@@ -125,11 +125,11 @@ class LineBasedReader(Reader):
 
 
 def line_partitions(files: Sequence[SourceFile]) -> Iterator[Partition]:
-    """Cut files of lines into byte ranges of about PARTITION_BYTES; a compressed file is one partition."""
+    """Cut files of lines into byte ranges of about PARTITION_BYTES; others are one partition each."""
     size = partition_bytes(files)
     for file in files:
         # A file that is a little larger is not worth a second, small partition.
-        if file.compression or file.size <= size * 3 // 2:
+        if not file.can_be_cut or file.size <= size * 3 // 2:
             yield Partition(file)
         else:
             yield from _byte_ranges(file, size)

@@ -44,6 +44,8 @@ class SourceFile:
     modified: str  # time of the last change, or the object store's tag of the content
     changed: str = ""  # local files: when content or attributes changed last, a time that no program can set
     tag: str = ""  # tag or version of the content, if the store has one
+    encoding: str | None = None  # of a file of text in another encoding than UTF-8, and what to do with invalid bytes
+    encoding_errors: str = "strict"
 
     @property
     def stored_url(self) -> str:
@@ -54,6 +56,11 @@ class SourceFile:
     def compression(self) -> str | None:
         """The compression that the file's extension names, or None."""
         return COMPRESSED.get(PurePosixPath(self._path).suffix.lower())
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether the lines of a byte range can be read without those before."""
+        return self.compression is None and self.encoding is None
 
     @property
     def extension(self) -> str:
@@ -272,12 +279,47 @@ def open_file(file: SourceFile, unpack: bool = True) -> Iterator[IO[bytes]]:
     opened = fsspec.core.OpenFile(filesystem, path, "rb", None if is_zstd else compression)
     try:
         with explained_errors(filesystem, file.url), opened as stream:
+            content = stream
             if is_zstd:
-                yield io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
-            else:
-                yield stream
+                content = io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
+            if file.encoding is not None and unpack:
+                content = io.BufferedReader(_InUTF8(content, file), UNPACKED_BYTES)
+            yield content
     except FileNotFoundError:
         raise DataError(f"{file.url}: no such file") from None
+
+
+class _InUTF8(io.RawIOBase):
+    """The text of a stream in another encoding, as UTF-8."""
+
+    def __init__(self, stream: IO[bytes], file: SourceFile):
+        self._stream = stream
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(str(file.encoding))(file.encoding_errors)
+        self._waiting = b""
+        self._is_end = False
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, and return how many bytes it got."""
+        while not self._waiting and not self._is_end:
+            more = self._stream.read(UNPACKED_BYTES)
+            self._is_end = not more
+            try:
+                text = self._decoder.decode(more, final=self._is_end)
+            except UnicodeError as error:
+                raise DataError(
+                    f"{self._file.url}: not {self._file.encoding} ({error}); name another encoding, or ingest with "
+                    f"encoding_errors=replace, which loses such letters"
+                ) from None
+            self._waiting = text.encode("utf-8", "replace")
+        size = min(len(buffer), len(self._waiting))
+        buffer[:size] = self._waiting[:size]
+        self._waiting = self._waiting[size:]
+        return size
 
 
 def read_some(stream: IO[bytes], size: int, file: SourceFile) -> bytes:
@@ -290,7 +332,7 @@ def _guarded(file: SourceFile, line: int, read: Callable[..., bytes], *arguments
     try:
         return read(*arguments)
     except Exception as error:  # each library for decompression has errors of its own
-        if file.compression is None or comes_from_store(error):
+        if file.compression is None or isinstance(error, DataError) or comes_from_store(error):
             raise
         raise DataError(
             f"{file.url}, after line {line - 1}: the {file.compression} data is cut off or damaged ({error}); "

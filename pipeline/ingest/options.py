@@ -34,7 +34,7 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
     token_pattern : str, default=r"(?u)\b\w\w+\b"
         Regular expression of a token.
     format : str, default="auto"
-        Format of the files, such as "jsonl". By default, the names of the files decide.
+        Format of the files, such as "jsonl". By default, the names and beginnings of the files decide.
     text : str, default="text"
         Column or field of the text. "article.body" is a field of a nested column or object.
     tokens : str, optional
@@ -55,6 +55,14 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
         Whether the columns of MatrixMarket and .npz files are the documents.
     delimiter : str, optional
         Character between the columns of CSV files. By default, a tab in .tsv and .tab files and a comma in others.
+    quote : str, default='"'
+        Character around fields of CSV files that hold delimiters or line ends. With "none", quotes are letters.
+    escape : str, optional
+        Character before a quote within a field of a CSV file, such as a backslash. By default, a second quote.
+    columns : list of str, optional
+        Names of the columns of CSV files without a header. By default, the first line has them.
+    encoding : str, optional
+        Encoding of text, JSONL and CSV files, such as "utf-16" or "cp1252". By default, UTF-8.
     binarize : bool, default=False
         Whether to read every count above 0 as 1.
     zero_based : bool, default=False
@@ -117,4 +125,5 @@ def ingest_options(config: "Config", overwrite: bool = False) -> IngestOptions:
     if isinstance(options["stop_words"], list):
         options["stop_words"] = tuple(options["stop_words"])
     options["keep"] = tuple(options["keep"])
+    options["columns"] = tuple(options["columns"])
     return IngestOptions(**options | {"overwrite": overwrite})

@@ -63,7 +63,7 @@ def test_skipped_rows_of_csv_count_so_that_repairing_them_changes_no_key(tmp_pat
     damaged[1], damaged[3], damaged[8] = "too,many,columns", "gamma \udcff three,4", "few"
     found, skipped = documents_and_bad_lines(write(tmp_path / "x.csv", "text,number", *damaged))
     assert {line.line: line.text for line in skipped} == {2: "too,many,columns", 4: "gamma \ufffd three", 9: "few"}
-    assert "x.csv, row 4: invalid UTF-8" in next(line.error for line in skipped if line.line == 4)
+    assert "x.csv, line 5: invalid UTF-8" in next(line.error for line in skipped if line.line == 4)
     repaired, _ = documents_and_bad_lines(write(tmp_path / "x.csv", "text,number", *rows))
     assert found == {key: text for key, text in repaired.items() if key not in ("x.csv:2", "x.csv:4", "x.csv:9")}
 

@@ -152,14 +152,25 @@ def test_invalid_utf8(tmp_path, name, head, tail, row):
         path = path / "x"
     path.write_bytes(head + b"b\xffd word\xc3" + tail + b"\n")
     source = path.parent if name == "folder" else path
-    refuses(source, f"{path.name}, {row}: invalid UTF-8 at byte [0-9]+; convert it to UTF-8 .iconv -f ISO-8859-1")
+    refuses(source, f"{path.name}, {row}: invalid UTF-8 at byte [0-9]+; name the encoding of the file, such as")
     assert read(source, encoding_errors="replace")[1][-1] == ["word"]
 
 
-def test_a_csv_file_in_utf16(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("text\ngood\n", encoding="utf-16")
-    refuses(path, r"x\.csv: text in UTF-16; convert it to UTF-8: iconv -f UTF-16")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("name", ["x.csv", "x.txt", "x.jsonl", "folder/x"])
+def test_text_in_another_encoding_is_refused_by_its_mark_and_read_by_its_name(tmp_path, name, encoding):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    text = {"x.csv": "text\nein Füß\nlast one\n", "x.jsonl": '{"text": "ein Füß"}\n{"text": "last one"}\n'}
+    path.write_text(text.get(name, "ein Füß\nlast one\n"), encoding=encoding)
+    source = path.parent if name == "folder/x" else path
+    refuses(source, rf"text in {encoding.upper()}; ingest it with encoding={encoding}")
+    found = read(str(source), encoding=encoding)[1]
+    assert [word for document in found for word in document] == ["ein", "füß", "last", "one"]
+    refuses(source, "not ascii", encoding="ascii")
+    path.write_text(text.get(name, "ein Füß\nlast one\n"), encoding="cp1252")
+    found = read(str(source), encoding="cp1252")[1]
+    assert [word for document in found for word in document] == ["ein", "füß", "last", "one"]
 
 
 def test_null_text(tmp_path):

@@ -1,0 +1,360 @@
+"""Reader of CSV. All rows of a file follow one dialect, which the options name.
+
+Arrow parses rows whose quotes are as in RFC 4180. Python's csv module parses all others, and finds the row to blame.
+"""
+
+import codecs
+import csv
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from ..errors import DataError
+from ..messages import line_start, pluralize
+from .bad_lines import bad_line, parse_good_lines, without_documents
+from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, as_text, column_batch, keys_of_rows, wanted_columns
+from .reader import Reader
+from .source import Partition, SourceFile, open_file, read_some
+from .tables import check_columns, kept_columns
+
+#: Bytes of rows that Arrow parses at once; its sizes are 32-bit integers.
+MOST_ARROW_BYTES = 1 << 30
+#: What a delimiter may be, as a message about another one suggests it.
+OTHER_DELIMITERS = ("\t", ";", "|", ",")
+
+
+class Dialect(NamedTuple):
+    """How the rows of a file are written."""
+
+    delimiter: str
+    quote: str | None  # around fields, and twice within them; None: quotes are letters like others
+    escape: str | None  # before a quote or a delimiter that is part of a field
+
+
+class Rows(NamedTuple):
+    """Some consecutive rows. D rows."""
+
+    columns: pa.RecordBatch  # the columns that the options name, as text, in their order
+    numbers: np.ndarray  # (D,) int64: of the rows in the file; blank lines do not count, rows that are skipped do
+    lines: np.ndarray  # (D,) int64: at which the rows begin
+
+
+class CSVReader(Reader):
+    """Text in columns, with a header unless the options name them. In a column of tokens, blanks separate tokens."""
+
+    kind = "CSV"
+    can_skip = True
+    has_columns = True
+
+    def partitions(self) -> Iterable[Partition]:
+        """Return one partition per file: quoted fields may hold newlines, so a file cannot be cut at lines."""
+        return [Partition(file) for file in self.files]
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the rows."""
+        with open_file(part.file) as stream:
+            parser = _Parser(part.file, stream, self.options)
+            for rows in parser.rows():
+                if rows.columns.num_rows:
+                    yield self._good_rows(part.file, rows)
+            if parser.bad:
+                yield without_documents(parser.bad, self.options)
+
+    def _good_rows(self, file: SourceFile, rows: Rows) -> Batch:
+        if self.options.on_bad_line == "error":
+            return self._batch(file, rows)
+
+        def describe(one: Rows, error: str) -> BadLine:
+            text = one.columns.column(0)[0].as_py()
+            return bad_line(file.stored_url, int(one.numbers[0]), error, text)
+
+        return parse_good_lines(rows, lambda some: self._batch(file, some), _halve_rows, describe, self.options)
+
+    def _batch(self, file: SourceFile, rows: Rows) -> Batch:
+        row_name = lambda row: f"{file.url}, line {rows.lines[row]}"  # noqa: E731
+        block = rows.columns
+        values = as_text(block.column(0), self.options, row_name)
+        if self.options.tokens:
+            values = pc.utf8_split_whitespace(values).cast(pa.large_list(pa.large_string()))
+        keys = block.column(self.options.key) if self.options.key else keys_of_rows(file.name, rows.numbers)
+        kept = kept_columns(block, self.options, row_name, is_typed=False)
+        return column_batch(self.options, file.name, values, keys, row_name, 0, kept)
+
+
+def _halve_rows(rows: Rows) -> tuple[Rows, Rows] | None:
+    middle = rows.columns.num_rows // 2
+    if not middle:
+        return None
+    first, second = slice(0, middle), slice(middle, None)
+    return Rows(*(each[first] for each in rows)), Rows(*(each[second] for each in rows))
+
+
+def dialect_of(file: SourceFile, options: ReadOptions) -> Dialect:
+    """Return the dialect of a file. Only the delimiter depends on the file's name."""
+    delimiter = options.delimiter or ("\t" if file.extension in (".tsv", ".tab") else ",")
+    quote = None if options.quote == "none" else options.quote
+    # A program may call the quote itself the escape: a quote within quotes is written twice anyway.
+    escape = None if options.escape == quote else options.escape
+    return Dialect("\t" if delimiter == "\\t" else delimiter, quote, escape)
+
+
+class _Parser:
+    """Reads the rows of an open file block by block. A row may be as large as memory."""
+
+    def __init__(self, file: SourceFile, stream: Any, options: ReadOptions):
+        self.file = file
+        self.options = options
+        self.dialect = dialect_of(file, options)
+        #: Rows with another number of columns than the header that were skipped.
+        self.bad: list[BadLine] = []
+        self._stream = stream
+        self._buffer = b""
+        self._is_end = False
+        self._line = 1  # of the file at which the buffer begins
+        self._row = 1
+        self._read()
+        self._buffer = self._buffer.removeprefix(codecs.BOM_UTF8)
+        self._header = list(options.columns) or self._read_header()
+        wanted = wanted_columns(options)
+        where = "the columns, by the first line of the file," if not options.columns else "the option columns"
+        check_columns(file, self._header, wanted, where, self._advice())
+        self._positions = [self._header.index(name) for name in wanted]
+        self._names = wanted
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield all rows after the header."""
+        while self._buffer or not self._is_end:
+            rows = self._parse_quickly()
+            if rows is None:
+                rows = self._parse_slowly()
+            if rows is None:
+                self._read()
+            else:
+                yield rows
+
+    def _read(self) -> None:
+        """Add at least as many bytes to the buffer as it has, so that a long row is looked at a few times only."""
+        more = read_some(self._stream, max(BATCH_BYTES, len(self._buffer)), self.file)
+        self._buffer += more
+        if not more:
+            self._is_end = True
+            if self._buffer and not self._buffer.endswith((b"\n", b"\r")):
+                self._buffer += b"\n"
+
+    def _read_header(self) -> list[str]:
+        found, _, size = self._rows_of_python(most=1)
+        while not found and not self._is_end:
+            self._read()
+            found, _, size = self._rows_of_python(most=1)
+        if found:
+            self._drop(size)
+            return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0]]
+        raise DataError(f"{self.file.url}: an empty file; a CSV file begins with the names of its columns")
+
+    def _drop(self, size: int) -> None:
+        """Drop whole rows at the beginning of the buffer."""
+        self._line += len(self._buffer[:size].splitlines())
+        self._buffer = self._buffer[size:]
+
+    def _parse_quickly(self) -> Rows | None:
+        """Return the rows that the buffer has completely; None if there is none, or if Arrow may read them wrongly."""
+        data = np.frombuffer(self._buffer, np.uint8)
+        ends = None if self.dialect.escape else _row_ends(data, self.dialect)
+        if ends is None or not len(ends) or ends[-1] > MOST_ARROW_BYTES:
+            return None
+        block = self._buffer[: ends[-1]]
+        if block.count(b"\r") != block.count(b"\r\n"):
+            return None
+        starts = np.append(0, ends[:-1])
+        starts = starts[(data[starts] != ord("\n")) & (data[starts] != ord("\r"))]
+        columns = self._parse_with_arrow(block)
+        if columns is None or columns.num_rows != len(starts):
+            return None
+        lines = self._line + np.searchsorted(np.flatnonzero(data[: len(block)] == ord("\n")), starts)
+        numbers = self._row + np.arange(len(starts))
+        self._row += len(starts)
+        self._drop(len(block))
+        return Rows(columns, numbers, lines)
+
+    def _parse_with_arrow(self, block: bytes) -> pa.RecordBatch | None:
+        """Return the wanted columns of whole rows; None if a row has another number of columns than the header."""
+        names = [str(position) for position in range(len(self._header))]
+        wanted = [names[position] for position in self._positions]
+        # Text is read as bytes, because `as_text` has its own message for invalid UTF-8.
+        types = dict.fromkeys(wanted, pa.string()) | {wanted[0]: pa.large_binary()}
+        dialect = self.dialect
+        try:
+            table = pyarrow.csv.read_csv(
+                pa.BufferReader(block),
+                pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(block) + 1),
+                pyarrow.csv.ParseOptions(
+                    delimiter=dialect.delimiter, quote_char=dialect.quote or False, newlines_in_values=True
+                ),
+                pyarrow.csv.ConvertOptions(check_utf8=False, include_columns=wanted, column_types=types),
+            )
+        except pa.ArrowInvalid:
+            return None
+        arrays = [column.combine_chunks() for column in table.columns]
+        return pa.RecordBatch.from_arrays(arrays, self._names)
+
+    def _parse_slowly(self) -> Rows | None:
+        """Return the rows that the buffer has completely, or None if it has none. Rows of another width are skipped.
+
+        Raises DataError for such a row if the options do not allow that, and for a quote that is not closed.
+        """
+        found, lines, size = self._rows_of_python()
+        if not size:
+            return None
+        good = []
+        for index, row in enumerate(found):
+            if len(row) == len(self._header):
+                good.append(index)
+                continue
+            reason = self._describe_width(row)
+            if self.options.on_bad_line == "error":
+                raise DataError(f"{self.file.url}, line {self._line + lines[index]}: {reason}")
+            number = self._row + index
+            text = self.dialect.delimiter.join(row).encode("latin-1")
+            error = f"{self.file.url}, row {number}: {reason}"
+            self.bad.append(bad_line(self.file.stored_url, number, error, text))
+        columns = []
+        for position in self._positions:
+            # View, not cast: which text must be UTF-8, and what is said otherwise, is decided later.
+            values = pa.array([found[index][position].encode("latin-1") for index in good], pa.large_binary())
+            columns.append(values.view(pa.large_string()) if columns else values)
+        rows = Rows(
+            pa.RecordBatch.from_arrays(columns, self._names),
+            self._row + np.array(good, np.int64),
+            self._line + np.array([lines[index] for index in good], np.int64),
+        )
+        self._row += len(found)
+        self._drop(size)
+        return rows
+
+    def _rows_of_python(self, most: int | None = None) -> tuple[list[list[str]], list[int], int]:
+        """Return up to ``most`` rows of the buffer as Latin-1, the lines of the buffer at which they begin, and bytes.
+
+        Raises DataError for a quote that is closed within a field, or never.
+        """
+        csv.field_size_limit(sys.maxsize)  # a limit of the whole process, which Python needs no more
+        lines = self._buffer.splitlines(keepends=True)
+        if not self._is_end:
+            # The last line may go on. If it ends in a carriage return, a line feed may follow.
+            lines = lines[:-1]
+        reader = _python_reader((line.decode("latin-1") for line in lines), self.dialect)
+        rows: list[list[str]] = []
+        starts: list[int] = []
+        first = 0
+        while most is None or len(rows) < most:
+            try:
+                row = next(reader)
+            except StopIteration:
+                break
+            except csv.Error:
+                if reader.line_num == len(lines) and not self._is_end and not _is_closed(lines[first:], self.dialect):
+                    break
+                raise self._quote_error(lines[first : reader.line_num], self._line + first) from None
+            if row:
+                rows.append(row)
+                starts.append(first)
+            first = reader.line_num
+        return rows, starts, sum(map(len, lines[:first]))
+
+    def _quote_error(self, lines: Sequence[bytes], first_line: int) -> DataError:
+        """Return the error of a row with a quote that is closed within a field, or never."""
+        opened, closed = _last_quote(b"".join(lines), self.dialect)
+        text = b"".join(lines)
+        line = first_line + text.count(b"\n", 0, opened)
+        shown = line_start(text[opened:].splitlines()[0])
+        if closed is None:
+            reason = f"the quote before {shown[1:]!r} is not closed until the end of the file"
+        else:
+            after = line_start(text[closed : closed + 20].splitlines()[0])
+            reason = f"a field in quotes begins here, {shown!r}, and {after!r} follows the quote that closes it"
+        advice = "if quotes are letters in this file, read it with quote=none"
+        if b'\\"' in text:
+            advice += ", and if a backslash is before quotes within fields, with escape=\\"
+        return DataError(f"{self.file.url}, line {line}: {reason}; write a quote within a field twice; {advice}")
+
+    def _describe_width(self, row: Sequence[str]) -> str:
+        columns = pluralize(len(row), "column")
+        named = "the header" if not self.options.columns else "the option columns"
+        advice = self._advice(is_short=True) or "; quote fields with separators"
+        return f"{columns}, but {named} has {len(self._header)}{advice}"
+
+    def _advice(self, is_short: bool = False) -> str:
+        """Say how to read a file whose first line does not seem to be a header in this dialect."""
+        if len(self._header) == 1:
+            others = (one for one in OTHER_DELIMITERS if one in self._header[0] and one != self.dialect.delimiter)
+            other = next(others, None)
+            if other is not None:
+                shown = "\\t" if other == "\t" else other
+                return f"; if {shown!r} separates the columns, read it with delimiter={shown!r}"
+        if is_short or self.options.columns:
+            return ""
+        return "; if the file has no header, name its columns with the option columns"
+
+
+def _row_ends(data: np.ndarray, dialect: Dialect) -> np.ndarray | None:
+    """Return where rows end in a block (n,) uint8; None unless all quotes are around fields, or twice within quotes."""
+    newlines = np.flatnonzero(data == ord("\n"))
+    if dialect.quote is None:
+        return newlines + 1
+    mark = ord(dialect.quote)
+    quotes = np.flatnonzero(data == mark)
+    if not len(quotes):
+        return newlines + 1
+    separators = [ord(dialect.delimiter), ord("\n"), mark]
+    opening = quotes[::2]
+    before = data[opening[opening > 0] - 1]
+    closing = quotes[1::2]
+    after = data[closing[closing < len(data) - 1] + 1]
+    if not (np.isin(before, separators).all() and np.isin(after, [*separators, ord("\r")]).all()):
+        return None
+    return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
+
+
+def _python_reader(lines: Iterable[str], dialect: Dialect) -> Any:
+    """Return a reader of Python's csv module. A quote that is closed within a field, or never, is an error."""
+    if dialect.escape:
+        # For Python, an escape drops out before any letter; for Spark and others, only before what it protects.
+        protected = re.escape(f"{dialect.escape}{dialect.quote or ''}{dialect.delimiter}")
+        pattern = re.compile(f"({re.escape(dialect.escape)}[{protected}\r\n])|{re.escape(dialect.escape)}")
+        double = 2 * dialect.escape
+        lines = (pattern.sub(lambda found: found[1] or double, line) for line in lines)
+    return csv.reader(
+        lines,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        strict=True,
+    )
+
+
+def _is_closed(lines: Sequence[bytes], dialect: Dialect) -> bool:
+    """Return whether a field in quotes was closed, which Python's csv module has called an error."""
+    return _last_quote(b"".join(lines), dialect)[1] is not None
+
+
+def _last_quote(text: bytes, dialect: Dialect) -> tuple[int, int | None]:
+    """Return where the field in quotes begins whose end is wrong, and where it ends; None: nowhere in the text."""
+    mark, separator = (re.escape((one or "\0").encode()) for one in (dialect.quote, dialect.delimiter))
+    inner = rb"[^" + mark + rb"]|" + mark + mark
+    if dialect.escape:
+        inner = re.escape(dialect.escape.encode()) + rb".|" + inner
+    quoted = mark + rb"(?s:" + inner + rb")*+"
+    opened = 0
+    for field in re.finditer(rb"(?:^|\A|" + separator + rb")(" + quoted + rb")(" + mark + rb"?)", text, re.MULTILINE):
+        opened = field.start(1)
+        if not field[2]:
+            return opened, None
+        if text[field.end() : field.end() + 1] not in (b"", b"\r", b"\n", dialect.delimiter.encode()):
+            return opened, field.end()
+    return opened, None

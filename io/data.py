@@ -42,6 +42,7 @@ class Kind(Enum):
 
     DOCUMENTS = "documents"  # strings or lists of words, also none at all
     TABLE = "table"  # documents in a column: a table with other columns than numbers, or dictionaries, one per row
+    TABLES = "tables"  # parts of such a table, one after another
     MATRIX = "matrix"  # numbers, with one row per document or sample
     EDGES = "edges"  # a graph of networkx
     STORE = "store"  # an open corpus or matrix
@@ -65,7 +66,7 @@ def recognise(data: Any) -> Data:
         return Data(kind, data)
     if hasattr(data, "__array__") and not isinstance(data, Iterable):
         return recognise(np.asarray(data))
-    if isinstance(data, _NO_DOCUMENTS) or not isinstance(data, Iterable):
+    if isinstance(data, _NO_DOCUMENTS) or not isinstance(data, Iterable) or _is_cursor(data):
         return Data(Kind.UNKNOWN, data)
     if _are_paths(data):
         return Data(Kind.PATH, data)
@@ -112,16 +113,16 @@ def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
     first = begun[-1] if begun else None
     if is_missing(first) or isinstance(first, str):
         return Kind.DOCUMENTS
-    if isinstance(first, Mapping):
+    if is_row(first):
         return Kind.TABLE
+    if is_table(first):
+        return Kind.TABLES
     if _is_number(first):
         # An array of one dimension, which is refused for its shape.
         return Kind.MATRIX if hasattr(data, "__array__") else Kind.UNKNOWN
     if isinstance(first, np.ndarray | list | tuple) and len(first) and _is_number(first[0]):
         return Kind.MATRIX if isinstance(data, Sequence) else Kind.UNKNOWN
-    if isinstance(first, _NO_DOCUMENTS) or not isinstance(first, Iterable):
-        return Kind.UNKNOWN
-    return Kind.DOCUMENTS
+    return Kind.DOCUMENTS if is_list_of_words(first) else Kind.UNKNOWN
 
 
 def _are_paths(data: Any) -> bool:
@@ -139,7 +140,38 @@ def _is_number(value: object) -> bool:
 
 
 def _is_array_of_text(data: Any) -> bool:
-    return getattr(getattr(data, "dtype", None), "kind", "") in ("U", "S", "T")
+    kind = getattr(getattr(data, "dtype", None), "kind", "")
+    if kind == "O" and isinstance(data, np.ndarray):
+        return any(isinstance(value, str) for value in data[:1].ravel())
+    return kind in ("U", "S", "T")
+
+
+def is_list_of_words(value: object) -> bool:
+    """Return whether a value may be the words of a document: they are in a certain order."""
+    return isinstance(value, Iterable) and not (isinstance(value, (str, *_NO_DOCUMENTS)) or is_table(value))
+
+
+def _is_cursor(data: object) -> bool:
+    """Return whether an object has the results of a database, whose rows would be taken for lists of words."""
+    return hasattr(data, "fetchone")
+
+
+def is_row(value: object) -> bool:
+    """Return whether a value is a row whose values have names: a dictionary, a named tuple, a row of a database."""
+    if isinstance(value, Mapping) or hasattr(value, "_asdict"):
+        return True
+    # A series of pandas has keys too.
+    return hasattr(value, "keys") and hasattr(value, "__len__") and not hasattr(value, "dtype") and not is_table(value)
+
+
+def as_mapping(row: Any) -> Mapping[str, Any]:
+    """Return a row whose values have names as a dictionary."""
+    if isinstance(row, Mapping):
+        return row
+    if hasattr(row, "_asdict"):
+        found: Mapping[str, Any] = row._asdict()
+        return found
+    return {name: row[name] for name in row.keys()}  # noqa: SIM118 - rows of sqlite3 iterate over their values
 
 
 def is_networkx(data: object) -> TypeGuard[NetworkxGraph]:
@@ -211,8 +243,16 @@ def items_of(data: Any) -> Iterator[Any]:
 # --- what is refused ---
 
 
-def refusal(given: Any, caller: str, takes: str) -> DataError:
+def refusal(data: Data, caller: str, takes: str) -> DataError:
     """Return the error of data that ``caller``, an estimator or a function, does not take. It ``takes`` other data."""
+    given = data.value
+    if _is_cursor(given):
+        return DataError(f"{caller} takes no cursor of a database: pass its texts, [row[0] for row in cursor]")
+    if data.kind is Kind.TABLES:
+        return DataError(
+            f"{caller} takes documents, not parts of a table: pass the texts of all parts as one list, or call "
+            f"ingest(parts, FOLDER, text=NAME)"
+        )
     names = None
     if isinstance(given, Mapping):
         names = list(given)
@@ -225,8 +265,8 @@ def refusal(given: Any, caller: str, takes: str) -> DataError:
         )
     if _is_array_of_text(given) and given.ndim != 1:
         return DataError(
-            f"{caller}: X is an array of text of shape {given.shape}: pass X.astype(float) if it holds numbers, or a "
-            f"list of strings if it holds documents"
+            f"{caller}: X is an array of text of shape {given.shape}: pass a list of strings if it holds documents, "
+            f"such as X[:, 0].tolist(), or convert it to numbers if it holds these"
         )
     if _are_paths(given):
         return DataError(f"{caller} takes no list of paths: pass ingest(paths, FOLDER)")

@@ -137,6 +137,20 @@ def cut_rows(numbers_before: np.ndarray, first: int, stop: int, numbers: int) ->
 # --- what the entries are ---
 
 
+def native(values: Any) -> Any:
+    """Return numbers of NumPy or SciPy in a type of SciPy's sparse matrices: bytes in native order, no half precision.
+
+    Files in HDF5 and FITS may have other ones.
+    """
+    kind = native_type(values.dtype)
+    return values if kind == values.dtype and values.dtype.isnative else values.astype(kind)
+
+
+def native_type(kind: np.dtype) -> np.dtype:
+    """Return the type in which `native` has numbers of this type."""
+    return np.dtype(np.float32) if kind.kind == "f" and kind.itemsize == 2 else kind.newbyteorder("=")
+
+
 def whole_counts(block: "scipy.sparse.csr_matrix", source: RowBlocks, first: int, binarize: bool) -> np.ndarray:
     """Return the entries of rows as int64; raise DataError for one that is not 0, 1, 2 and so on.
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataError
-from .blocks import BLOCK_NUMBERS, Block, RowBlocks, check_pointers, checked_rows, cut_rows
+from .blocks import BLOCK_NUMBERS, Block, RowBlocks, check_pointers, checked_rows, cut_rows, native, native_type
 from .transposition import Entries, transposed
 
 #: An array of h5py or Zarr: it has a shape and a dtype, and slices are NumPy arrays.
@@ -56,7 +56,7 @@ class SparseByRow(CompressedMatrix):
         for start, end in cut_rows(self._indptr, first, stop, numbers):
             entries = slice(int(self._indptr[start]), int(self._indptr[end]))
             indptr = self._indptr[start : end + 1] - self._indptr[start]
-            yield checked_rows(self._data[entries], self._indices[entries], indptr, self, start)
+            yield checked_rows(native(self._data[entries]), self._indices[entries], indptr, self, start)
 
     def ranges(self, numbers: int) -> list[tuple[int, int]]:
         """Return ranges of rows that have about ``numbers`` stored numbers."""
@@ -71,7 +71,7 @@ class SparseByColumn(CompressedMatrix):
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield all rows; a range of them cannot be read alone."""
         n_entries = int(self._indptr[-1])
-        return transposed(self._entries(), n_entries, self, self._data.dtype, max(1, numbers))
+        return transposed(self._entries(), n_entries, self, native_type(self._data.dtype), max(1, numbers))
 
     def _entries(self) -> Iterator[Entries]:
         for start in range(0, int(self._indptr[-1]), BLOCK_NUMBERS):
@@ -80,7 +80,7 @@ class SparseByColumn(CompressedMatrix):
             if not 0 <= int(rows.min()) <= int(rows.max()) < self.shape[0]:
                 raise DataError(f"{self.where}: an index is not in 0..{self.shape[0] - 1}; write the matrix again")
             columns = np.searchsorted(self._indptr, np.arange(start, start + len(rows)), side="right") - 1
-            yield Entries(rows, columns, self._data[entries])
+            yield Entries(rows, columns, native(self._data[entries]))
 
 
 class Dense(StoredMatrix):
@@ -97,7 +97,7 @@ class Dense(StoredMatrix):
         stop = self.shape[0] if stop is None else stop
         step = max(1, numbers // max(1, self.shape[1]))
         for start in range(first, stop, step):
-            yield np.asarray(self._array[start : min(stop, start + step)])
+            yield native(np.asarray(self._array[start : min(stop, start + step)]))
 
     def ranges(self, numbers: int) -> list[tuple[int, int]]:
         """Return ranges of rows that have about ``numbers`` numbers."""

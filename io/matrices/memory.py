@@ -15,7 +15,7 @@ import scipy
 from ..errors import DataError
 from ..messages import listed
 from ..stores.matrix import canonical_rows
-from .blocks import BLOCK_NUMBERS, Block, RowBlocks, cut_rows
+from .blocks import BLOCK_NUMBERS, Block, RowBlocks, cut_rows, native, native_type
 from .compressed import Dense, SparseByColumn, SparseByRow
 from .names import check_unique
 from .transposition import Entries, transposed
@@ -82,9 +82,7 @@ def matrix_of(data: Any, layer: str | None = None) -> tuple[Block | RowBlocks, l
         raise DataError("Complex data not supported: pass real numbers")
     if values.dtype.kind not in "biuf":
         values = _as_numbers(values)
-    if values.dtype == np.float16:
-        values = values.astype(np.float32)  # SciPy has no sparse matrices of float16
-    return values, names
+    return native(values), names
 
 
 def _as_numbers(values: np.ndarray) -> np.ndarray:
@@ -243,7 +241,7 @@ class RowsInMemory(RowBlocks):
     """A NumPy array or a SciPy matrix. Entries of a sparse matrix that occur twice are added up, as SciPy does."""
 
     def __init__(self, data: Any, column_names: list[str] | None, row_names: pa.Array | None, where: str):
-        self._rows: Block = canonical_rows(data) if scipy.sparse.issparse(data) else np.asarray(data)
+        self._rows: Block = canonical_rows(native(data)) if scipy.sparse.issparse(data) else native(np.asarray(data))
         super().__init__(where, self._rows.shape, row_names, column_names)
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
@@ -280,17 +278,17 @@ class DaskRows(RowBlocks):
         if len(array.chunks[1]) > 1:
             if scipy.sparse.issparse(getattr(array, "_meta", None)):
                 n_entries = int(GUESSED_DENSITY * self.shape[0] * self.shape[1])
-                yield from transposed(self._entries(), n_entries, self, array.dtype)
+                yield from transposed(self._entries(), n_entries, self, native_type(array.dtype))
                 return
             array = array.rechunk({1: -1})
         for index in range(array.numblocks[0]):
             block = array.blocks[index, 0].compute()
-            yield scipy.sparse.csr_matrix(block) if scipy.sparse.issparse(block) else block
+            yield scipy.sparse.csr_matrix(native(block)) if scipy.sparse.issparse(block) else native(block)
 
     def _entries(self) -> Iterator[Entries]:
         row_bounds = np.append(0, np.cumsum(self._array.chunks[0]))
         column_bounds = np.append(0, np.cumsum(self._array.chunks[1]))
         for column in range(self._array.numblocks[1]):
             for row in range(self._array.numblocks[0]):
-                block = scipy.sparse.coo_matrix(self._array.blocks[row, column].compute())
+                block = scipy.sparse.coo_matrix(native(self._array.blocks[row, column].compute()))
                 yield Entries(block.row + row_bounds[row], block.col + column_bounds[column], block.data)

@@ -1,17 +1,17 @@
 """Reader of tables in memory, through the Arrow C stream or by iteration, so that their libraries are not imported.
 
-Tables of pandas, polars and pyarrow, and Dask data frames, give Arrow batches. Data sets of Hugging Face, Dask bags and
-lists of dictionaries are iterated, and give one dictionary per row.
+Tables of pandas, polars, pyarrow and others, and Dask data frames, give Arrow batches. Data sets of Hugging Face, Dask
+bags and lists of dictionaries are iterated, and give one dictionary per row; so are parts of tables.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyarrow.interchange import from_dataframe
 
-from ..data import column_names, is_dask_collection, is_table, items_of
+from ..data import as_mapping, column_names, is_dask_collection, is_row, is_table, items_of
 from ..errors import DataError
 from ..matrices.memory import is_missing
 from ..messages import listed
@@ -21,6 +21,8 @@ from .kept import KeptColumn, kept_column, values_column
 from .reader import InMemoryReader
 from .source import Partition
 
+#: How tables of other libraries become tables of Arrow, the best way first.
+TO_ARROW = ("__arrow_c_stream__", "to_arrow", "__dataframe__")
 #: Rows of dictionaries that become one batch.
 BATCH_ROWS = 4096
 
@@ -145,19 +147,22 @@ def _describe_types(name: str, values: Sequence[Any], row_name: RowName) -> str:
 
 
 def table_parts(data: Any, options: ReadOptions) -> Iterator[TablePart]:
-    """Yield the rows of a table in parts. Only the columns that the options name are converted."""
-    if not is_table(data) or not (hasattr(data, "__arrow_c_stream__") or is_dask_collection(data)):
-        yield from _row_parts(items_of(data))
-    elif is_dask_collection(data):
+    """Yield the rows of a table in parts. Only the columns that the options name are converted.
+
+    Raises DataError for a table that cannot be converted, and for rows whose values have no names.
+    """
+    if is_dask_collection(data) and is_table(data):
         for part in _select(data, options).to_delayed():
             yield from _parts_of(part.compute())
-    else:
+    elif is_table(data) and any(hasattr(data, name) for name in TO_ARROW):
         yield from _parts_of(_select(data, options))
+    else:
+        yield from _row_parts(items_of(data), options)
 
 
 def _parts_of(data: Any) -> Iterator[TablePart]:
     try:
-        batches = pa.RecordBatchReader.from_stream(data)
+        batches = _arrow_batches(data)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
         # A column of pandas may have values of several types, or text that is not UTF-8.
         if not hasattr(data, "to_dict"):
@@ -167,6 +172,15 @@ def _parts_of(data: Any) -> Iterator[TablePart]:
         return
     for batch in batches:
         yield ArrowRows(batch)
+
+
+def _arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
+    """Return the batches of a table. Earlier versions of libraries have only the later ways of `TO_ARROW`."""
+    if hasattr(data, "__arrow_c_stream__"):
+        batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(data)
+        return batches
+    table = data.to_arrow() if hasattr(data, "to_arrow") else from_dataframe(data)
+    return pa.table(table).to_batches()
 
 
 def _select(data: Any, options: ReadOptions) -> Any:
@@ -189,10 +203,21 @@ def _select(data: Any, options: ReadOptions) -> Any:
     return data
 
 
-def _row_parts(rows: Iterator[Mapping[str, Any]]) -> Iterator[TablePart]:
-    """Yield dictionaries, one per row, in parts."""
-    while True:
-        part = list(islice(rows, BATCH_ROWS))
-        if not part:
-            return
-        yield DictionaryRows(part)
+def _row_parts(items: Iterator[Any], options: ReadOptions) -> Iterator[TablePart]:
+    """Yield rows whose values have names, and tables, which may follow each other, in parts."""
+    rows: list[Mapping[str, Any]] = []
+    for number, item in enumerate(items):
+        if is_row(item):
+            rows.append(as_mapping(item))
+        elif not is_table(item):
+            raise DataError(
+                f"table, row {number}: a {type(item).__name__} where a dictionary or a table is needed; convert the "
+                f"table to Arrow or to pandas, or pass the column with the text alone"
+            )
+        if rows and (len(rows) == BATCH_ROWS or not is_row(item)):
+            yield DictionaryRows(rows)
+            rows = []
+        if not is_row(item):
+            yield from table_parts(item, options)
+    if rows:
+        yield DictionaryRows(rows)

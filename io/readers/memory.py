@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..data import is_list_of_words
 from ..errors import DataError
 from ..matrices.memory import is_missing
 from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, number_keys, replace_surrogates
@@ -43,7 +44,10 @@ def _bounded(documents: Iterable[Document]) -> Iterator[list[Document]]:
     """Cut documents into lists of about BATCH_BYTES of text, and of at most MAX_DOCUMENTS."""
     batch: list[Document] = []
     size = 0
-    for document in documents:
+    for given in documents:
+        # The words of a document may come from a generator, which can be read once.
+        is_read_once = is_list_of_words(given) and not isinstance(given, Sequence | np.ndarray)
+        document = list(given) if is_read_once else given
         batch.append(document)
         size += _estimated_bytes(document)
         if size >= BATCH_BYTES or len(batch) >= MAX_DOCUMENTS:
@@ -73,6 +77,8 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
                 f"document {row} is {str(document)[:40]!r}: all documents must be strings, or all lists of strings"
                 f"{_hint_for_bag(document)}"
             )
+    if not are_texts:
+        _check_for_rows(documents, first)
     if options.encoding_errors == "replace":
         documents = [_without_surrogates(document) for document in documents]
     value_type = pa.large_string() if are_texts else pa.large_list(pa.large_string())
@@ -87,6 +93,25 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
     return Batch(number_keys(first, len(documents)), convert(values, options, lambda row: f"document {first + row}"))
 
 
+def _check_for_rows(documents: Sequence[Any], first: int) -> None:
+    """Raise DataError if documents are the rows of a table, whose texts would be taken for words.
+
+    Each has one string, or is a tuple of the same length, and the same place always has several words.
+    """
+    rows = [document for document in documents if document is not None]
+    length = len(rows[0]) if rows else 0
+    if len(rows) < 2 or not length or any(len(row) != length for row in rows):
+        return
+    if length > 1 and not all(isinstance(row, tuple) for row in rows):
+        return
+    for place in range(length):
+        if all(len(row[place].split()) > 1 for row in rows):
+            raise DataError(
+                f"document {first} and those after it are rows with a text, such as {rows[0][place]!r:.40}, which "
+                f"would become one word: pass the texts alone, [row[{place}] for row in rows]"
+            )
+
+
 def _hint_for_bag(document: Any) -> str:
     """Say how to convert gensim's bags of words, which are lists of pairs (word id, count)."""
     if isinstance(document, list) and document and isinstance(document[0], tuple):
@@ -97,9 +122,7 @@ def _hint_for_bag(document: Any) -> str:
 def _is_document(document: Any, are_texts: bool) -> bool:
     if are_texts:
         return isinstance(document, str)
-    if isinstance(document, str) or not isinstance(document, Iterable):
-        return False
-    return all(isinstance(token, str) for token in document)
+    return is_list_of_words(document) and all(isinstance(token, str) for token in document)
 
 
 def _without_surrogates(document: Any) -> Any:

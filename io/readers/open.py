@@ -132,15 +132,16 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
     Raises DataError for anything else.
     """
     _check_values(options)
-    kind, value = recognise(data)
+    recognised = recognise(data)
+    kind, value = recognised
     if kind is Kind.MATRIX:
         numbers, own_names = matrix_of(value, options.layer)
         return MatrixReader(row_blocks(numbers, names or own_names), options)
-    if kind is Kind.TABLE:
+    if kind in (Kind.TABLE, Kind.TABLES):
         return TableReader(table_parts(value, options), options)
     if kind is Kind.DOCUMENTS:
         return DocumentsReader(items_of(value), options)
-    raise refusal(value, "ingest", _TAKEN)
+    raise refusal(recognised, "ingest", _TAKEN)
 
 
 def _check_options_of_format(options: ReadOptions, format_name: str, source: Paths) -> None:

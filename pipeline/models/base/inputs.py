@@ -109,7 +109,7 @@ def read_input(X: DataLike, caller: str) -> CheckedInput:
     if data.kind is Kind.DOCUMENTS or (data.kind is Kind.TABLE and not is_table(data.value)):
         return data
     taken = "documents (strings or lists of words), a matrix, a store or its path"
-    raise refusal(data.value, caller, taken)
+    raise refusal(data, caller, taken)
 
 
 def read_matrix(data: Any, caller: str) -> InputMatrix:

@@ -329,7 +329,7 @@ class Node2Vec(SkipGramEstimator):
             )
         # A matrix is a graph here. Other models take its rows for documents.
         data = recognise(X)
-        if data.kind in (Kind.MATRIX, Kind.TABLE, Kind.EDGES) or isinstance(X, Graph):
+        if data.kind in (Kind.MATRIX, Kind.TABLE, Kind.TABLES, Kind.EDGES) or isinstance(X, Graph):
             raise ValueError(
                 f"walks are needed here (a Corpus, its URL, or lists of node names), not {type(X).__name__}: `wv` has "
                 f"the vectors of nodes, and `transform` returns those of a Graph, a sparse matrix, a table of edges or "

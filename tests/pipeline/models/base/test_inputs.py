@@ -1,6 +1,8 @@
 """`fit` and `ingest` agree on what they are given."""
 
+import io
 import pathlib
+import sqlite3
 
 import anndata
 import dask.array
@@ -36,6 +38,12 @@ DOCUMENTS = {
     "array of strings": lambda: np.array(TEXTS),
     "array of objects": lambda: np.array(TEXTS, object),
     "array of StringDType": lambda: np.array(TEXTS, np.dtypes.StringDType()),
+    "generators of words": lambda: [(word for word in words) for words in TOKENS],
+    "maps and filters": lambda: [map(str, TOKENS[0]), filter(None, TOKENS[1]), *TOKENS[2:]],
+    "keys of dictionaries": lambda: [dict.fromkeys(words).keys() for words in TOKENS],
+    "generator of generators": lambda: ((word for word in words) for words in TOKENS),
+    "series of words": lambda: [pd.Series(words) for words in TOKENS],
+    "array of StringDType with missing values": lambda: np.array([*TEXTS], np.dtypes.StringDType(na_object=None)),
     "bag of Dask": lambda: dask.bag.from_sequence(TEXTS, npartitions=2),
     "series of Dask": lambda: dask.dataframe.from_pandas(pd.Series(TEXTS), npartitions=2),
 }
@@ -46,6 +54,10 @@ MATRICES = {
     "array": lambda: ARRAY,
     "array of objects": lambda: ARRAY.astype(object),
     "array of half precision": lambda: ARRAY.astype(np.float16),
+    "array of big-endian integers": lambda: ARRAY.astype(">i4"),
+    "array of big-endian floats": lambda: ARRAY.astype(">f8"),
+    "array of Dask of big-endian integers": lambda: dask.array.from_array(ARRAY.astype(">i2"), chunks=(2, 2)),
+    "array of Dask of half precision": lambda: dask.array.from_array(ARRAY.astype(np.float16), chunks=2),
     "CSR": lambda: scipy.sparse.csr_array(ARRAY),
     "COO": lambda: scipy.sparse.coo_matrix(ARRAY),
     "frame of pandas": lambda: FRAME,
@@ -68,8 +80,26 @@ ROWS_WITH_FIELDS = {
     "list of dictionaries": lambda: [{"text": text} for text in TEXTS],
     "generator of dictionaries": lambda: ({"text": text} for text in TEXTS),
     "bag of dictionaries": lambda: dask.bag.from_sequence([{"text": text} for text in TEXTS]),
+    "named tuples": lambda: list(pd.DataFrame({"text": TEXTS}).itertuples(index=False)),
+    "rows of SQLite with names": lambda: cursor(sqlite3.Row).fetchall(),
+}
+IN_PARTS = {
+    "list of frames of pandas": lambda: [pd.DataFrame({"text": TEXTS[:2]}), pd.DataFrame({"text": TEXTS[2:]})],
+    "parts of a CSV file": lambda: pd.read_csv(io.StringIO("text\n" + "\n".join(TEXTS)), chunksize=2),
+    "frames of polars": lambda: iter([pl.DataFrame({"text": TEXTS[:1]}), pl.DataFrame({"text": TEXTS[1:]})]),
+    "reader of Arrow": lambda: pa.table({"text": TEXTS}).to_reader(2),
+    "batches of Arrow": lambda: pa.table({"text": TEXTS}).to_batches(2),
 }
 REFUSED = {
+    "cursor": lambda: cursor(),
+    "rows of a database": lambda: cursor().fetchall(),
+    "rows with two columns": lambda: [(str(number), text) for number, text in enumerate(TEXTS)],
+    "lists of one text": lambda: [[text] for text in TEXTS],
+    "array of objects with two dimensions": lambda: pd.DataFrame({"text": TEXTS}).values,
+    "frame without Arrow": lambda: FrameOfColumns({"text": TEXTS, "key": TEXTS}),
+    "documents and a frame": lambda: [*TOKENS, pd.DataFrame({"a": [1]})],
+    "documents and a dictionary": lambda: [*TOKENS, {"a": 1}],
+    "list of sets": lambda: [set(words) for words in TOKENS],
     "dictionary": lambda: {"text": TEXTS},
     "bytes": lambda: b"text",
     "bytearray": lambda: bytearray(b"text"),
@@ -92,6 +122,26 @@ REFUSED = {
     "complex numbers": lambda: ARRAY * 1j,
     "lazy frame of polars": lambda: pl.DataFrame({"text": TEXTS}).lazy(),
 }
+
+
+class FrameOfColumns(dict):
+    """A frame of a library without Arrow, which iterates over its columns, as polars before version 1.3 did."""
+
+    @property
+    def columns(self):
+        return list(self)
+
+    def __iter__(self):
+        return iter(pa.array(column) for column in self.values())
+
+
+def cursor(row_factory=None):
+    """Return a cursor of a database with texts."""
+    base = sqlite3.connect(":memory:")
+    base.row_factory = row_factory
+    base.execute("CREATE TABLE documents (text TEXT)")
+    base.executemany("INSERT INTO documents VALUES (?)", [(text,) for text in TEXTS])
+    return base.execute("SELECT text FROM documents")
 
 
 def lda():
@@ -131,15 +181,25 @@ def test_tables_of_documents_need_the_name_of_a_column(make, tmp_path):
         lda().fit(make())
 
 
+@pytest.mark.parametrize("make", IN_PARTS.values(), ids=IN_PARTS)
+def test_parts_of_a_table_are_read_one_after_another(make, tmp_path):
+    assert recognise(make()).kind is Kind.TABLES
+    assert ingest(make(), tmp_path / "corpus").documents["key"].to_pylist() == list("0123")
+    model = lda().fit(TEXTS)
+    for call in (lda().fit, lda().partial_fit, model.transform, model.score):
+        with pytest.raises(ValueError, match="LDA takes documents, not parts of a table: pass the texts of all parts"):
+            call(make())
+
+
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
 def test_what_is_neither_is_refused_by_all(make, tmp_path):
     model = lda().fit(TEXTS)
     calls = (lda().fit, lda().partial_fit, model.transform, model.score, lambda data: ingest(data, tmp_path / "corpus"))
     for call in calls:
-        with pytest.raises(ValueError, match=r"takes documents|2D array|where a matrix|: pass ") as refused:
+        with pytest.raises(ValueError, match=r"takes |all documents must|2D array|where a |: pass ") as refused:
             call(make())
-        assert "document 0" not in str(refused.value)
-    assert not (tmp_path / "corpus").exists()
+        assert "Could not convert" not in str(refused.value)
+    assert not (tmp_path / "corpus" / "corpus.json").exists()
 
 
 def test_stores_and_paths(tmp_path):

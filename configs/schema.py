@@ -26,6 +26,7 @@ class SourceConfig(Section):
         "text",
         "jsonl",
         "csv",
+        "mallet",
         "parquet",
         "arrow",
         "docword",
@@ -40,7 +41,7 @@ class SourceConfig(Section):
     ] = Field(
         "auto",
         description="Format of the files. auto goes by their names and beginnings; lines has one document per line, "
-        "text one per file",
+        "text one per file, mallet a name, a label and a text per line",
     )
     text: str = Field("text", description="Column or JSON key of the text. article.body is a field of a nested column")
     tokens: str | None = Field(None, description="Column or JSON key of lists of words, which replaces the text")

@@ -67,6 +67,9 @@ def read_names(path: str | None) -> pa.Array | None:
     while lines and not lines[-1]:
         lines.pop()
     names = as_text(pa.array(lines, pa.large_binary()), ReadOptions(), lambda row: f"{file.url}, line {row + 1}")
+    blank = next((row for row, line in enumerate(lines) if not line), None)
+    if blank is not None:
+        raise DataError(f"{file.url}, line {blank + 1}: a blank line, where a name is needed; write one, or remove it")
     row = first_repetition(names)
     if row is not None:
         word = names[row].as_py()

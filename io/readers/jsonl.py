@@ -245,4 +245,7 @@ def _key_of(found: dict[str, Any], name: str, where: str) -> str:
     key = value_at(found, name, None)
     if key is None:
         raise DataError(_missing_field("key", name, found, where))
+    if isinstance(key, dict | list):
+        kind = "an object" if isinstance(key, dict) else "a list"
+        raise DataError(f"{where}: the key in {name!r} is {kind}; name a field with text or a number")
     return replace_surrogates(str(key))

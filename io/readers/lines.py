@@ -1,6 +1,7 @@
 """Readers of plain text: one document per line, and one document per file."""
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -26,6 +27,27 @@ class LinesReader(LineBasedReader):
             lines = [one.removesuffix(b"\r") for one in lines]
         texts = as_text(pa.array(lines, pa.large_binary()), self.options, lambda row: f"{file.url}, line {line + row}")
         return Batch(row_keys(file.name, line, len(lines)), texts)
+
+
+class MalletReader(LineBasedReader):
+    """Lines of a name, a label and a text, as MALLET's import-file reads them. The name is the key."""
+
+    kind = "Mallet"
+    #: That of import-file: blanks and commas separate the three.
+    _LINE = re.compile(rb"(\S*)[\s,]*(\S*)[\s,]*(.*)")
+
+    def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
+        """Return one document per line that is not blank."""
+        names, texts, lines = [], [], []
+        for number, one in enumerate(data.split(b"\n"), line):
+            found = self._LINE.match(one.strip())
+            if found is not None and found[1]:
+                names.append(found[1])
+                texts.append(found[3])
+                lines.append(number)
+        row_name = lambda row: f"{file.url}, line {lines[row]}"  # noqa: E731
+        keys = as_text(pa.array(names, pa.large_binary()), self.options, row_name)
+        return Batch(keys.cast(pa.string()), as_text(pa.array(texts, pa.large_binary()), self.options, row_name))
 
 
 class TextFilesReader(Reader):

@@ -16,7 +16,7 @@ from .content import CHECKED_FILES, check_encoding, check_is_text, format_by_con
 from .delimited import CSVReader
 from .frames import TableReader, table_parts
 from .jsonl import JSONLinesReader
-from .lines import LinesReader, TextFilesReader
+from .lines import LinesReader, MalletReader, TextFilesReader
 from .market import TenXFolderReader, TransposedMatrixMarketReader, is_tenx_folder
 from .matrices import AnnDataReader, AnnDataZarrReader, MatrixReader, NpzReader, TenXReader
 from .memory import DocumentsReader
@@ -30,6 +30,7 @@ FORMATS: dict[str, type[Reader]] = {
     "jsonl": JSONLinesReader,
     "lines": LinesReader,
     "csv": CSVReader,
+    "mallet": MalletReader,
     "parquet": ParquetReader,
     "arrow": ArrowReader,
     "text": TextFilesReader,
@@ -48,7 +49,7 @@ _FOLDER_FORMATS = ("zarr", "10x-mtx")
 #: What `open_in_memory` takes, and `open_source`.
 _TAKEN = "documents (strings or lists of words), a table of them, a matrix of counts, or paths of files"
 #: Formats of files of text.
-_TEXT_FORMATS = ("jsonl", "lines", "csv", "text")
+_TEXT_FORMATS = ("jsonl", "lines", "csv", "mallet", "text")
 #: Options that only some formats have.
 _FORMATS_OF_OPTION = {
     "vocabulary_file": ("docword", "svmlight", "lda-c", "matrixmarket", "npz"),

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError
+from ..messages import pluralize
 from ..stores.object_stores import comes_from_store, explained_errors
 from ..stores.store import filesystem_of
 from .batches import BATCH_BYTES, replace_surrogates
@@ -111,7 +113,14 @@ def find_files(source: Paths) -> list[SourceFile]:
             raise DataError(_no_file(path, is_list=not isinstance(source, str | os.PathLike)))
         found += matches
     common = os.path.commonpath([str(PurePosixPath(file.path).parent) for file in found])
-    return [_describe(file, common) for file in found]
+    files = list(dict.fromkeys(_describe(file, common) for file in found))
+    if len(files) < len(found):
+        warnings.warn(
+            f"{pluralize(len(found) - len(files), 'file')} of {len(found):,} are named more than once; each is read "
+            f"once",
+            stacklevel=2,
+        )
+    return files
 
 
 def _no_file(path: str, is_list: bool) -> str:

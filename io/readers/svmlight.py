@@ -42,9 +42,11 @@ class SVMLightReader(Reader):
             fields = text.split(b"#", 1)[0].split()
             if not fields:
                 continue
-            found = self._parse_line(fields[1:], text, f"{file.url}, line {line}", names)
-            if self.options.binarize:
-                found = dict.fromkeys(found, 1)
+            # Where labels are sets, such as "1,3", that of a document may be empty.
+            pairs = fields[1:] if b":" not in fields[0] else fields
+            found = self._parse_line(pairs, text, f"{file.url}, line {line}", names)
+            # Some programs write zeros too.
+            found = {column: 1 if self.options.binarize else count for column, count in found.items() if count}
             lines.append(line)
             columns += sorted(found)
             counts += [found[column] for column in sorted(found)]
@@ -79,8 +81,8 @@ class SVMLightReader(Reader):
         first = self._first_column
         last = None if names is None else first + len(names) - 1
         for column, count in found.items():
-            if count < 1:
-                raise DataError(f"{where}: the count {count} of column {column} is not 1 or more")
+            if count < 0:
+                raise DataError(f"{where}: the count {count} of column {column} is negative")
             if column < first or (last is not None and column > last):
                 allowed = f"{first} or more" if last is None else f"{first}..{last}"
                 raise DataError(f"{where}: the column {column} is not {allowed} (zero_based={not first})")

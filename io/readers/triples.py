@@ -143,14 +143,19 @@ class _Collector:
         self.n_yielded = 0  # documents
         #: Entries that were read, but not yielded: document, word and count, (3, n) int64.
         self.waiting = np.empty((3, 0), np.int64)
+        self.last_document = 1
 
     def add(self, triples: np.ndarray, line: int) -> Iterator[Batch]:
         """Add the entries of a block of lines, the first of which has number ``line``; yield complete documents."""
         self._check(triples, line)
+        self.n_entries += triples.shape[1]
+        # R and SciPy also write entries that are stored zeros.
+        triples = triples[:, triples[2] > 0]
         if self.binarize:
             triples[2] = 1
-        self.n_entries += triples.shape[1]
         triples = np.concatenate([self.waiting, triples], axis=1)
+        if not triples.shape[1]:
+            return
         documents = triples[0]
         last_document = int(documents[-1])
         cut = int(np.searchsorted(documents, last_document))
@@ -192,13 +197,13 @@ class _Collector:
     def _check(self, triples: np.ndarray, line: int) -> None:
         """Raise DataError with the number of the first line that has a bad number; a block begins at ``line``."""
         documents, words, counts = triples
-        previous = self.waiting[0, -1] if self.waiting.shape[1] else 1
+        previous, self.last_document = self.last_document, int(documents[-1])
         is_descending = np.diff(documents, prepend=previous) < 0
         n_documents, n_words = self.header.n_documents, self.header.n_words
         checks: list[Check] = [
             ("document", documents, (documents < 1) | (documents > n_documents), f"is not in 1..{n_documents}"),
             ("word", words, (words < 1) | (words > n_words), f"is not in 1..{n_words}"),
-            ("count", counts, counts < 1, "is not 1 or more"),
+            ("count", counts, counts < 0, "is negative"),
             ("document", documents, is_descending, "comes after a higher one; sort the file by document"),
         ]
         refuse_bad_numbers(self.file, line, checks)

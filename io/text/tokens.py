@@ -113,6 +113,11 @@ def _compiled(token_pattern: str) -> re.Pattern[str]:
         pattern = re.compile(token_pattern)
     except re.error as error:
         raise ValueError(f"token_pattern={token_pattern!r} is not a regular expression: {error}") from None
+    if pattern.search("") is not None:
+        raise ValueError(
+            f"token_pattern={token_pattern!r} also matches nothing, so the empty word would be everywhere; write + in "
+            f"place of *"
+        )
     if pattern.groups > 1:
         raise ValueError(f"token_pattern={token_pattern!r} has {pattern.groups} groups; at most one is allowed")
     return pattern

@@ -169,6 +169,19 @@ def describe_other_cases(stop_words: str | tuple[str, ...] | None, vocabulary: p
     )
 
 
+def describe_blank_words(vocabulary: pa.Table) -> str:
+    """Say which words of a vocabulary are empty or only white space; an empty string if none is."""
+    is_blank = pc.equal(pc.utf8_trim_whitespace(vocabulary["word"]), "")
+    blank = vocabulary.filter(is_blank)
+    if not blank.num_rows:
+        return ""
+    n_tokens = pc.sum(blank["term_frequency"]).as_py()
+    return (
+        f"{n_tokens:,} tokens are blank words ({listed(blank['word'].to_pylist())}); leave them out with "
+        f"stop_words, or before"
+    )
+
+
 def rank(counts: pa.Table, max_features: int | None = None) -> pa.Table:
     """Sort words by descending term frequency, then by word; a row's number is its id. Keep up to ``max_features``."""
     check_size(counts.num_rows)

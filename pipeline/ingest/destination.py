@@ -10,6 +10,7 @@ An ingest deletes only what earlier ones wrote, even if they were killed. It kno
   before the first deletion, and deleted with ``.work`` when the corpus is complete.
 """
 
+import codecs
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +66,7 @@ LATER_OPTIONS = (
 #: Options that name a file, which may be a URL with a secret.
 FILE_OPTIONS = ("vocabulary_file", "keys_file")
 #: Format of the work files and of the results of tasks.
-WORK_FORMAT = 2
+WORK_FORMAT = 3
 
 
 class Identity(TypedDict):
@@ -112,9 +113,32 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
     return recorded
 
 
+def meaning_of(identity: Identity) -> Identity:
+    """Return an identity in which options that mean the same are the same."""
+    options = dict(identity["options"])
+    # The reader says which format was found.
+    options.pop("format", None)
+    usual = {"layer": "X", "names": "id"}
+    for name, value in usual.items():
+        if options.get(name) == value:
+            del options[name]
+    if options.get("delimiter") == "\\t":
+        options["delimiter"] = "\t"
+    if isinstance(options.get("stop_words"), list):
+        options["stop_words"] = sorted(set(options["stop_words"]))
+    if options.get("encoding"):
+        options["encoding"] = codecs.lookup(str(options["encoding"])).name
+        if options["encoding"] == "utf-8":
+            del options["encoding"]
+    if options.get("tokens"):
+        options.pop("text", None)
+    meaning: Identity = {**identity, "options": options}
+    return meaning
+
+
 def digest_of(identity: Identity) -> str:
     """Return the name of the folder of work files. It differs between versions of corpusmill and formats of corpora."""
-    values = dict(identity) | {"version": corpusmill_version(), "format": FORMAT, "work": WORK_FORMAT}
+    values = dict(meaning_of(identity)) | {"version": corpusmill_version(), "format": FORMAT, "work": WORK_FORMAT}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -122,6 +146,7 @@ def describe_difference(found: Identity | None, wanted: Identity) -> str:
     """Say how the corpus that was found differs from the one that is wanted. None: its identity is unknown."""
     if found is None or found["source"] != wanted["source"]:
         return "from another source, or from files that changed since"
+    found, wanted = meaning_of(found), meaning_of(wanted)
     if changed := _changed_options(found, wanted):
         return f"from this source with other options ({', '.join(changed)})"
     return "from this source with another vocabulary"
@@ -137,6 +162,10 @@ def _changed_options(found: Identity, wanted: Identity) -> list[str]:
     return changed
 
 
+def _is_same(found: Identity, wanted: Identity) -> bool:
+    return found == wanted and not _changed_options(found, wanted)
+
+
 # --- the folder ---
 
 
@@ -149,7 +178,7 @@ def has_corpus(job: IngestJob, reader: Reader, identity: Identity) -> bool:
         return False
     found: Identity | None = Corpus(job.corpus).meta["about"].get("identity")
     # All data in memory has the same identity, so a corpus of such data is never taken for the same.
-    is_same = found == identity and not _changed_options(found, identity) and reader.is_repeatable
+    is_same = reader.is_repeatable and found is not None and _is_same(meaning_of(found), meaning_of(identity))
     if not reader.is_repeatable and not job.options.overwrite:
         raise DataError(
             f"{job.corpus}: already holds a corpus, and ingest does not compare it with data in memory; open it with "

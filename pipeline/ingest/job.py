@@ -93,6 +93,7 @@ class EncodedCounts(TypedDict):
     tokens: int
     unseen: int  # tokens whose words are not in the vocabulary
     longest: int  # tokens of the longest document
+    empty: int  # documents without a token
 
 
 class WrittenChunk(TypedDict):

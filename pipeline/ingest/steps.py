@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...io.errors import DataError
@@ -29,6 +30,8 @@ from .job import BAD_LINES, PARTS, EncodedCounts, IngestJob, PartitionCounts, Wr
 #: Words of partitions that one task looks up in the vocabulary, about. They take some 100 bytes each.
 GROUP_WORDS = 1 << 20
 
+#: Documents whose keys are compared at once.
+KEYS_AT_ONCE = 1 << 25
 #: Documents of a row group of documents-<part>.parquet. A reader of one document reads its whole row group.
 DOCUMENTS_PER_GROUP = 1 << 16
 
@@ -95,6 +98,11 @@ class Ingest:
         notices = [describe_odd_values(name, fits) for name, fits in kept.items()]
         if self.given is None:
             notices.append(voc.describe_other_cases(self.job.options.stop_words, vocabulary))
+        notices += [
+            voc.describe_blank_words(vocabulary),
+            _describe_empty(encoded, counted),
+            self._describe_keys(written),
+        ]
         if any(notices):
             about["warnings"] = [notice for notice in notices if notice]
         self._finish(vocabulary, written, kinds, about)
@@ -183,6 +191,36 @@ class Ingest:
             results[missing[position]] = result
             self._report_stage(stage, results, len(arguments))
         return [results[index] for index in range(len(arguments))]
+
+    def _describe_keys(self, written: dict[str, list[WrittenChunk]]) -> str:
+        """Say how many documents have the key of another one, or an empty key; an empty string if none has."""
+        if not self.job.options.key and not self.job.options.keys_file:
+            return ""  # names of rows
+        names = [f"keys/{part}-{chunk:06d}.arrow" for part in PARTS for chunk in range(len(written[part]))]
+        n_documents = sum(chunk["info"]["documents"] for part in PARTS for chunk in written[part])
+        n_buckets = n_documents // KEYS_AT_ONCE + 1
+        n_repeated = n_empty = 0
+        example = ""
+        for bucket in range(n_buckets):
+            some = []
+            for name in names:
+                keys = read_table(self.job.files, name)["key"].combine_chunks()
+                some.append(keys.filter(pa.array(voc.hash_buckets(keys, n_buckets) == bucket)))
+            counts = pa.chunked_array(some, pa.string()).value_counts()
+            is_repeated = pc.greater(counts.field("counts"), 1)
+            repeated = counts.filter(is_repeated)
+            n_repeated += pc.sum(repeated.field("counts")).as_py() or 0
+            n_empty += pc.sum(counts.filter(pc.equal(counts.field("values"), "")).field("counts")).as_py() or 0
+            if len(repeated) and not example:
+                example = repeated.field("values")[0].as_py()
+        notes = []
+        if n_repeated:
+            notes.append(
+                f"{n_repeated:,} of {n_documents:,} documents have the key of another one, such as {example!r:.40}"
+            )
+        if n_empty:
+            notes.append(f"{pluralize(n_empty, 'document')} of {n_documents:,} have an empty key")
+        return "; ".join(notes)
 
     def _report_stage(self, stage: str, results: Mapping[int, object], total: int) -> None:
         # In the first stage, task i reads partition i.
@@ -307,6 +345,15 @@ def _about(
     if n_bad:
         about["bad_lines"] = n_bad
     return about
+
+
+def _describe_empty(encoded: list[EncodedCounts], counted: list[PartitionCounts]) -> str:
+    """Say how many documents have no word; an empty string if all have one."""
+    n_empty = sum(counts["empty"] for counts in encoded)
+    if not n_empty:
+        return ""
+    n_documents = sum(counts["documents"] for counts in counted)
+    return f"{n_empty:,} of {pluralize(n_documents, 'document')} have no word of the vocabulary, and stay as empty ones"
 
 
 def _longest(encoded: list[EncodedCounts]) -> int:

@@ -176,7 +176,7 @@ def number_partitions(job: IngestJob, first: int, n_batches: list[int]) -> Encod
 
     ``first`` is the first partition, and ``n_batches`` has the number of batches of each.
     """
-    counts = EncodedCounts(tokens=0, unseen=0, longest=0)
+    counts = EncodedCounts(tokens=0, unseen=0, longest=0, empty=0)
     for index, ids in enumerate(_ids_of_numbers(job, first, len(n_batches)), first):
         write_table(job.files, _ids_name(index), pa.table({"id": ids}))
         _write_lengths(job, index, ids, n_batches[index - first], counts)
@@ -197,6 +197,7 @@ def _write_lengths(job: IngestJob, index: int, ids: np.ndarray, n_batches: int, 
         length_tables.append(_length_table(table["held_out"], lengths, batch))
         counts["tokens"] += len(numbers)
         counts["unseen"] += n_read - len(numbers)
+        counts["empty"] += int(np.count_nonzero(lengths == 0))
         counts["longest"] = max(counts["longest"], int(lengths.max(initial=0)))
     write_table(job.files, f"lengths/{index:06d}.arrow", pa.concat_tables(length_tables))
 

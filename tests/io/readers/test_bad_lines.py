@@ -101,7 +101,7 @@ def test_only_the_beginning_of_a_bad_line_is_kept(tmp_path):
 
 
 def test_formats_without_lines_cannot_skip_them(tmp_path):
-    with pytest.raises(ValueError, match=r"on_bad_line applies to jsonl, lines, csv, text, but .* is svmlight"):
+    with pytest.raises(ValueError, match=r"on_bad_line applies to jsonl, lines, csv, mallet, text, but .* is svmlight"):
         open_source(str(write(tmp_path / "x.svmlight", "1 1:1")), ReadOptions(**SKIP))
     with pytest.raises(ValueError, match="on_bad_line='ignore' is not known: choose one of error, skip, quarantine"):
         open_source(str(write(tmp_path / "x.txt", "a")), ReadOptions(on_bad_line="ignore"))

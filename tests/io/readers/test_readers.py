@@ -332,6 +332,67 @@ def test_lda_c(tmp_path):
     np.testing.assert_array_equal(counts_of(read(path, format="lda-c")[1], ["0", "1", "2", "3"]), COUNTS)
 
 
+ZEROS = scipy.sparse.csr_matrix(([2, 0, 0, 1, 3, 0], [0, 1, 3, 2, 1, 0], [0, 3, 4, 4, 6]), shape=(4, 4))
+
+
+def _triples():
+    coo = ZEROS.tocoo()
+    return [f"{row + 1} {column + 1} {count}" for row, column, count in zip(coo.row, coo.col, coo.data, strict=True)]
+
+
+def _pairs(first, name):
+    rows = []
+    for row in range(4):
+        part = ZEROS[row]
+        pairs = [f"{c + first}:{n}" for c, n in sorted(zip(part.indices, part.data, strict=True))]
+        rows.append(" ".join([name or str(len(pairs)), *pairs]))
+    return rows
+
+
+WITH_ZEROS = {
+    "x.npz": (lambda path: scipy.sparse.save_npz(path, ZEROS), {}),
+    "x.mtx": (lambda path: scipy.io.mmwrite(path, ZEROS), {}),
+    "transposed.mtx": (lambda path: scipy.io.mmwrite(path, ZEROS.T.tocsr()), {"transpose": True}),
+    "docword.x.txt": (lambda path: write_lines(path, [4, 4, 6, *_triples()]), {}),
+    "x.svmlight": (lambda path: write_lines(path, _pairs(0, "1")), {"zero_based": True}),
+    "x.dat": (lambda path: write_lines(path, _pairs(0, "")), {"format": "lda-c"}),
+}
+
+
+@pytest.mark.parametrize("binarize", [False, True])
+@pytest.mark.parametrize("name", WITH_ZEROS)
+def test_stored_zeros_are_no_words_in_any_format(tmp_path, name, binarize):
+    write, options = WITH_ZEROS[name]
+    write(tmp_path / name)
+    _, documents = read(tmp_path / name, binarize=binarize, **options)
+    names = sorted({word for document in documents for word in document})
+    wanted = ZEROS.toarray() > 0 if binarize else ZEROS.toarray()
+    np.testing.assert_array_equal(counts_of(documents, names), wanted[:, wanted.any(axis=0)])
+
+
+def test_svmlight_with_sets_of_labels(tmp_path):
+    datasets = pytest.importorskip("sklearn.datasets")
+    labels = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 1]])
+    path = tmp_path / "x.svmlight"
+    datasets.dump_svmlight_file(COUNTS, labels, str(path), zero_based=False, multilabel=True)
+    _, documents = read(path)
+    with_words = COUNTS[COUNTS.any(axis=1) | labels.any(axis=1)]
+    np.testing.assert_array_equal(counts_of(documents, ["1", "2", "3", "4"]), with_words)
+
+
+def test_mallet(tmp_path):
+    gensim = pytest.importorskip("gensim.corpora")
+    texts = [["computer", "human"], [], ["survey", "system", "user", "system"]]
+    vocabulary = gensim.Dictionary(texts)
+    corpus = [vocabulary.doc2bow(text) for text in texts]
+    gensim.MalletCorpus.serialize(str(tmp_path / "x.mallet"), corpus, id2word=vocabulary)
+    path = tmp_path / "x.mallet"
+    path.write_text(path.read_text() + "\na,b computer\nname\tlabel\tone two\n")
+    keys, documents = read(path, format="mallet")
+    assert keys == ["0", "1", "2", "a,b", "name"]
+    assert [sorted(words) for words in documents] == [*map(sorted, texts), [], ["one", "two"]]
+
+
 def test_documents_with_some_lines_of_numbers_are_text(tmp_path):
     path = write_lines(tmp_path / "x.txt", ["2 0:1 1:1", "1984", "a novel"])
     assert len(read(path)[0]) == 3

@@ -17,12 +17,17 @@ from corpusmill.io.text.tokens import TOKEN_PATTERN, TokenOptions, character_run
         (r"[^a]+", ("[^a]", 1)),
         (r"\b[a-z]{3,}\b", None),
         (r"[a-z]{3,5}", None),
-        (r"[a-z]{0,}", None),
         (r"a+|b", None),
     ],
 )
 def test_which_patterns_need_no_regular_expression(pattern, run):
     assert character_run(pattern) == run
+
+
+@pytest.mark.parametrize("pattern", [r"[a-z]{0,}", r"\w*", r"a|", r"(a?)"])
+def test_patterns_that_match_nothing_are_refused(pattern):
+    with pytest.raises(ValueError, match="also matches nothing"):
+        character_run(pattern)
 
 
 def test_token_lists_stay_as_they_are():

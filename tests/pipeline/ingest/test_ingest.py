@@ -417,6 +417,37 @@ def test_bad_arguments(arguments, match):
         ingest(["one two"], **arguments)
 
 
+COUNTED = {
+    "repeated keys": ("id,text\na,one two\na,two\nb,one\n", {"key": "id"}, "2 of 3 documents have the key of another"),
+    "empty keys": ("id,text\n,one two\nb,one\n", {"key": "id"}, "1 document of 2 have an empty key"),
+    "empty documents": ("text\none two\n.\nthree\n", {"stop_words": ["three"]}, "2 of 3 documents have no word"),
+    "blank words": ("text\none  two\n", {"token_pattern": "[a-z]+| "}, "2 tokens are blank words \\(' '\\)"),
+}
+
+
+@pytest.mark.parametrize("content, options, match", COUNTED.values(), ids=COUNTED)
+def test_what_may_be_a_mistake_is_counted_and_said_once(tmp_path, content, options, match):
+    (tmp_path / "x.csv").write_text(content)
+    with pytest.warns(UserWarning, match=match) as caught:
+        corpus = ingest(tmp_path / "x.csv", tmp_path / "corpus", **options)
+    assert len(caught) == 1
+    assert len(inspect(corpus.url)["warnings"]) == 1
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path):
+    (tmp_path / "x.txt").write_text("one two\n")
+    with pytest.warns(UserWarning, match="1 file of 2 are named more than once; each is read once"):
+        corpus = ingest([tmp_path / "x.txt", tmp_path / "*.txt"], tmp_path / "corpus")
+    assert corpus.documents["key"].to_pylist() == ["x.txt:1"]
+
+
+@pytest.mark.parametrize("key", ["{}", "[1]", '{"x": 1}'])
+def test_a_key_is_text_or_a_number(tmp_path, key):
+    (tmp_path / "x.jsonl").write_text(f'{{"id": {key}, "text": "one two"}}\n')
+    with pytest.raises(DataError, match=r"x.jsonl, line 1: the key in 'id' is (an object|a list)"):
+        ingest(tmp_path / "x.jsonl", tmp_path / "corpus", key="id")
+
+
 def test_options_may_be_values_of_numpy(tmp_path):
     options = {"min_df": np.int64(1), "max_df": np.float32(0.5), "stop_words": np.array(["two"])}
     corpus = ingest(["one two", "three"], str(tmp_path / "corpus"), **options)

@@ -157,6 +157,25 @@ def test_a_repeated_ingest_does_nothing_and_says_so(tmp_path):
     assert {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "name, first, second",
+    [
+        ("x.jsonl", {}, {"format": "jsonl"}),
+        ("x.jsonl", {"format": "jsonl"}, {"format": "auto"}),
+        ("x.tsv", {"delimiter": "\t"}, {"delimiter": "\\t"}),
+        ("x.tsv", {"encoding": "utf-8"}, {"encoding": "UTF8", "quote": '"'}),
+        ("x.tsv", {"stop_words": ["a", "b"]}, {"stop_words": {"b", "a"}}),
+        ("x.tsv", {"tokens": "text"}, {"tokens": "text", "text": "unused"}),
+    ],
+)
+def test_options_that_mean_the_same_are_the_same(tmp_path, name, first, second):
+    (tmp_path / name).write_text('{"text": "one two"}\n' if name == "x.jsonl" else "text\none two\n")
+    made = ingest(tmp_path / name, tmp_path / "corpus", **first)
+    assert ingest(tmp_path / name, tmp_path / "corpus", **second).hash == made.hash
+    with pytest.raises(DataError, match="with other options"):
+        ingest(tmp_path / name, tmp_path / "corpus", min_df=2)
+
+
 def test_progress_is_reported_after_each_task(tmp_path):
     reported = []
     ingest(write_source(tmp_path / "source"), str(tmp_path / "corpus"), progress=reported.append)

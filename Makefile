@@ -119,11 +119,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { rm -f $(BIN)/python; exit 1; }
 
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[demo,dashboard]'
+	$(PIP) --editable '.[dashboard]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[test,lint,demo,dashboard,metrics]'
+	$(PIP) --editable '.[test,lint,dashboard,metrics]'
 	@touch $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
@@ -132,7 +132,7 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-benchmark: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[test,demo,benchmark]'
+	$(PIP) --editable '.[test,benchmark]'
 	@touch $@
 
 $(VENV)/.installed-$(GPU): pyproject.toml | $(BIN)/python

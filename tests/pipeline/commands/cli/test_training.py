@@ -207,7 +207,6 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
 
 @pytest.mark.slow
 def test_the_quick_start_on_two_workers_announces_the_live_page_also_without_bokeh(tmp_path):
-    pytest.importorskip("pythonbible", reason="needs the extra 'demo'")
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "bokeh.py").write_text("raise ModuleNotFoundError('bokeh', name='bokeh')")

@@ -281,19 +281,16 @@ def _first_of(info: Mapping[str, Any], *names: str) -> str:
 @contextmanager
 def open_file(file: SourceFile, unpack: bool = True) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes, decompressed unless ``unpack`` is False; raise DataError if it is missing."""
-    compression = file.compression if unpack else None
-    # fsspec's stream for zstd reads the first frame only, takes a cut-off file as complete, and has no readline.
-    is_zstd = compression == "zstd"
     filesystem, path = filesystem_of(file.url)
-    opened = fsspec.core.OpenFile(filesystem, path, "rb", None if is_zstd else compression)
     try:
-        with explained_errors(filesystem, file.url), opened as stream:
-            content = stream
-            if is_zstd:
-                content = io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
+        with (
+            explained_errors(filesystem, file.url),
+            unpacked(filesystem, path, file.compression if unpack else None) as stream,
+        ):
             if file.encoding is not None and unpack:
-                content = io.BufferedReader(_InUTF8(content, file), UNPACKED_BYTES)
-            yield content
+                yield io.BufferedReader(_InUTF8(stream, file), UNPACKED_BYTES)
+            else:
+                yield stream
     except FileNotFoundError:
         raise DataError(f"{file.url}: no such file") from None
 
@@ -329,6 +326,20 @@ class _InUTF8(io.RawIOBase):
         buffer[:size] = self._waiting[:size]
         self._waiting = self._waiting[size:]
         return size
+
+
+@contextmanager
+def unpacked(filesystem: fsspec.AbstractFileSystem, path: str, compression: str | None) -> Iterator[IO[bytes]]:
+    """Open a path for reading bytes, decompressed. fsspec's names of the compressions, and "infer", are accepted."""
+    if compression == "infer" and path.endswith(".zst"):
+        compression = "zstd"
+    # fsspec needs another package for zstd, reads the first frame only, and takes a cut-off file as complete.
+    is_zstd = compression == "zstd"
+    with fsspec.core.OpenFile(filesystem, path, "rb", None if is_zstd else compression) as stream:
+        if is_zstd:
+            yield io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
+        else:
+            yield stream
 
 
 def read_some(stream: IO[bytes], size: int, file: SourceFile) -> bytes:

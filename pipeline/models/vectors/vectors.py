@@ -1010,7 +1010,7 @@ class WordVectors:
         Parameters
         ----------
         fname : str
-            Path or URL. Decompressed if the name ends in .gz, .bz2 or .xz.
+            Path or URL. Decompressed if the name ends in .gz, .bz2, .xz or .zst.
         fvocab : str, optional
             Path of a file with lines "word count", to read the counts from.
         binary : bool, default=False

@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import IO
 
-import fsspec.core
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....io.errors import DataError
 from ....io.messages import shortened
+from ....io.readers.source import unpacked
 from ....io.stores.object_stores import explained_errors
 from ....io.stores.store import filesystem_of
 from .files import VectorTable, write_file
@@ -72,7 +72,7 @@ def read_word2vec(
     no_header: bool = False,
     vocabulary_path: str | None = None,
 ) -> VectorTable:
-    """Read word2vec's text or binary format, decompressed if the name ends in .gz, .bz2 or .xz.
+    """Read word2vec's text or binary format, decompressed if the name ends in .gz, .bz2, .xz or .zst.
 
     At most ``limit`` words are read and held in memory. With ``no_header``, the text has no first line with the sizes;
     GloVe writes such files. ``vocabulary_path`` is a file of lines "word count". Raises DataError.
@@ -193,9 +193,5 @@ def _read_counts(path: str, words: list[str]) -> np.ndarray:
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """Open a file as a stream, decompressed by the ending of its name."""
     filesystem, where = filesystem_of(str(path))
-    compression = fsspec.core.get_compression(where, "infer")
-    with (
-        explained_errors(filesystem, str(path)),
-        fsspec.core.OpenFile(filesystem, where, "rb", compression) as stream,
-    ):
+    with explained_errors(filesystem, str(path)), unpacked(filesystem, where, "infer") as stream:
         yield stream

@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.bags import MAX_DOCUMENT_TOKENS, check_lengths
 from corpusmill.io.readers.batches import ReadOptions
@@ -111,7 +110,7 @@ def test_truncated_gz(tmp_path, keep):
 @pytest.mark.parametrize("keep", [3, 100, -1])
 def test_truncated_zst(tmp_path, keep):
     path = tmp_path / "x.txt.zst"
-    path.write_bytes(zstandard.compress(b"".join(b"%d\n" % n for n in range(10_000)))[:keep])
+    path.write_bytes(pa.Codec("zstd").compress(b"".join(b"%d\n" % n for n in range(10_000)), asbytes=True)[:keep])
     refuses(path, r"x\.txt\.zst, after line \d+: the zstd data is cut off")
 
 

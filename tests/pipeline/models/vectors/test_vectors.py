@@ -5,6 +5,7 @@ import json
 import struct
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import safetensors.numpy
 import zarr
@@ -158,6 +159,14 @@ def test_the_name_says_whether_a_file_is_compressed(wv, tmp_path, binary):
     (tmp_path / "v.gz").write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"v\.gz: not a complete file"):
         WordVectors.load_word2vec_format(f"{tmp_path}/v.gz", binary=binary)
+    # Programs that compress with several threads write several frames.
+    plain, packed = gzip.decompress(content), pa.Codec("zstd")
+    frames = [packed.compress(part, asbytes=True) for part in (plain[:20], plain[20:])]
+    (tmp_path / "v.zst").write_bytes(b"".join(frames))
+    assert_equal_vectors(WordVectors.load_word2vec_format(f"{tmp_path}/v.zst", binary=binary), wv)
+    (tmp_path / "v.zst").write_bytes(frames[0])
+    with pytest.raises(DataError, match=r"v\.zst: "):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v.zst", binary=binary)
 
 
 @pytest.mark.parametrize("binary", [False, True])

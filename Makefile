@@ -14,6 +14,7 @@
 #   make fuzz         read changed files for SECONDS=60 and keep those that are neither read nor refused
 #   make bench-quick  run every benchmark once on tiny input
 #   make papers       measure every figure and table of the papers (DATA=folder of the corpora), and collect them on one page
+#   make release      build and check the files of a release from the last commit, and print what to upload
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -31,7 +32,7 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 FOLDERS := configs io kernels pipeline
 
 .PHONY: demo docs audit test test-all kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick \
-	papers gpu
+	papers release gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -107,6 +108,13 @@ bench-quick: $(VENV)/.installed-benchmark
 
 papers: $(VENV)/.installed-benchmark
 	$(BIN)/python -m benchmarks.papers --all $(if $(DATA),--data $(DATA))
+
+# In an environment of its own: what is checked is installed into another one, which has nothing else.
+release: | $(BIN)/python
+	@test -x $(VENV)/release/bin/twine || { $(BIN)/python -m venv $(VENV)/release && \
+		$(VENV)/release/bin/python -m pip install --disable-pip-version-check --quiet \
+			build 'setuptools>=77' twine check-wheel-contents cyclonedx-bom; }
+	$(VENV)/release/bin/python .ci/release
 
 gpu: $(VENV)/.installed-$(GPU)
 	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'

@@ -1,10 +1,19 @@
 """What is installed: every file of the packages, and marks for type checkers."""
 
+import re
+import subprocess
 import tomllib
 
+import yaml
+from corpusmill.pipeline import version
 from helpers.source_tree import PACKAGES, ROOT, files_below
 
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SETTINGS = PYPROJECT["tool"]["setuptools"]
+#: Addresses of files of the repository, for readers outside a checkout.
+ADDRESS = re.compile(
+    r"https://(?:github\.com/corpusmill/corpusmill/blob|raw\.githubusercontent\.com/corpusmill/corpusmill)/main/"
+)
 
 
 def package_of(path):
@@ -26,3 +35,41 @@ def test_every_package_has_a_py_typed_file():
     for package in PACKAGES:
         assert (ROOT / package / "py.typed").exists()
         assert "py.typed" in SETTINGS["package-data"][f"corpusmill.{package}"]
+
+
+def test_links_of_the_readme_work_outside_a_checkout():
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert [link for link in links if not link.startswith("https://")] == []
+    files = [ADDRESS.sub("", link) for link in links if ADDRESS.match(link)]
+    assert len(files) > 10
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_the_recipe_of_conda_needs_what_the_package_needs():
+    recipe = yaml.safe_load((ROOT / ".ci" / "recipe.yaml").read_text())
+    names = {"dask": "dask-core"}
+    wanted = [re.fullmatch(r"([\w-]+)(>=[\d.]+)", line).groups() for line in PYPROJECT["project"]["dependencies"]]
+    assert recipe["requirements"]["run"][1:] == [f"{names.get(name, name)} {bound}" for name, bound in wanted]
+    (command,) = PYPROJECT["project"]["scripts"].items()
+    assert recipe["build"]["python"]["entry_points"] == [" = ".join(command)]
+    assert PYPROJECT["build-system"]["requires"][0] == recipe["requirements"]["host"][-1].replace(" ", "")
+
+
+def test_no_other_file_repeats_the_version():
+    named = [ROOT / "CITATION.cff", ROOT / ".ci" / "recipe.yaml", *(ROOT / ".github").rglob("*.yml")]
+    assert [path for path in named if PYPROJECT["project"]["version"] in path.read_text()] == []
+
+
+def test_a_checkout_names_its_commit_and_an_installation_does_not(tmp_path, monkeypatch):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
+    monkeypatch.setattr(version, "_ROOT", tmp_path)
+    plain = version.corpusmill_version()
+    assert version.version_with_commit() == plain
+    (tmp_path / "file").write_text("one")
+    for command in (["init", "-q"], ["add", "file"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    assert re.fullmatch(rf"{plain} \(commit [0-9a-f]{{8}}\)", version.version_with_commit())
+    (tmp_path / "file").write_text("two")
+    assert version.version_with_commit().endswith(", changed)")
+    monkeypatch.setenv("PATH", "")
+    assert version.version_with_commit() == f"{plain} (commit unknown)"

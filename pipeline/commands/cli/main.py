@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import click
 
+from ...version import version_with_commit
 from . import models, retrain, runs, training
 from .cistopic import cistopic
 from .cnmf import cnmf
@@ -47,13 +48,26 @@ class SectionedGroup(click.Group):
                 formatter.write_dl(rows)
 
 
+def _show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"corpusmill, version {version_with_commit()}")
+        context.exit()
+
+
 @click.group(
     cls=SectionedGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 success, 2 bad command line or configuration, 3 a retrained model was refused, 4 bad data, "
     "75 another process holds the lock, 130 and 143 stopped by Ctrl-C and SIGTERM, 1 any other error.",
 )
-@click.version_option(package_name="corpusmill")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and the log messages of Dask.")
 def cli(debug: bool) -> None:
     """Train topic models and word vectors on corpora that do not fit in memory.

@@ -26,6 +26,21 @@ DATA = click.option(
 )
 JSON = click.option("--json", "target", type=click.Path(path_type=Path), help="Write all figures to this file.")
 QUICK = click.option("--quick", is_flag=True, help="Tiny input, to see that the program runs.")
+#: The environment variable that turns on the device of tests/ptx, which executes kernels on the CPU.
+EMULATOR = "CORPUSMILL_PTX"
+
+
+def emulated() -> bool:
+    """Return whether CUDA kernels are executed on the CPU: then counts are exact, and times mean nothing."""
+    return bool(os.environ.get(EMULATOR))
+
+
+def install_emulator() -> None:
+    """Replace Numba's device by that of tests/ptx, if `emulated`."""
+    if emulated():
+        from tests.ptx import device
+
+        device.install()
 
 
 @dataclass

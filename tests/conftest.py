@@ -24,8 +24,12 @@ from helpers.longest_files import RANKS
 from numba import config as numba_config
 from numcodecs.zstd import Zstd
 
-if numba_config.DISABLE_JIT and not numba_config.ENABLE_CUDASIM:
+if numba_config.DISABLE_JIT:
     python_simd.install()
+if os.environ.get("CORPUSMILL_PTX"):
+    from tests.ptx import device
+
+    device.install()
 
 # How long an example takes depends on what else the machine does, and on compiling kernels.
 hypothesis.settings.register_profile("no deadline", deadline=None)

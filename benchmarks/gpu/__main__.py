@@ -6,9 +6,8 @@ python -m benchmarks.gpu --help
 from pathlib import Path
 
 import click
-from numba import config
 
-from benchmarks.common import JSON, QUICK, open_session
+from benchmarks.common import JSON, QUICK, install_emulator, open_session
 from benchmarks.gpu.blocks import quality
 from benchmarks.gpu.lda import lda
 from benchmarks.gpu.measure import copy_rate, print_row
@@ -16,13 +15,13 @@ from benchmarks.gpu.nmf import nmf
 from benchmarks.gpu.prediction import predict
 from benchmarks.gpu.race import race
 from benchmarks.gpu.random_indexing import random_indexing
-from benchmarks.gpu.simulator import simulate
 from benchmarks.gpu.walks import walks
 from benchmarks.gpu.word2vec import word2vec
 from benchmarks.papers.aga_lda import aga
 from benchmarks.papers.full_register import ring
 
-#: Commands that need a GPU or the simulator. "race" and "quality" are not among them: they need data, and take long.
+#: Commands that need a GPU or the device of tests/ptx. "race" and "quality" are not among them: they need data, and
+#: take long.
 ON_DEVICE = ["copy", "lda", "aga", "nmf", "word2vec", "ring", "random-indexing", "walks"]
 ANYWHERE = ["predict"]
 
@@ -34,10 +33,9 @@ ANYWHERE = ["predict"]
 def main(context, target, quick):
     """Measure. Several commands may follow one another. Without a command, all run that this machine can run.
 
-    Without a GPU, NUMBA_ENABLE_CUDASIM=1 and --quick run the commands in a simulator.
+    Without a GPU, CORPUSMILL_PTX=9.0 and --quick run the kernels' PTX on the CPU.
     """
-    if config.ENABLE_CUDASIM:
-        simulate()
+    install_emulator()
     open_session(context, Path(), quick, target)
     if context.invoked_subcommand is None:
         context.invoke(every)
@@ -49,9 +47,7 @@ def every(context):
     """Every command that this machine can run."""
     from corpusmill.pipeline.engine.device import has_cuda
 
-    names = list(ANYWHERE)
-    if not config.ENABLE_CUDASIM:
-        names.insert(0, "ptx")
+    names = ["ptx", *ANYWHERE]
     if has_cuda():
         names += ON_DEVICE
     for name in names:
@@ -66,6 +62,7 @@ def ptx(session, models=()):
     """Registers, shared memory, spilled bytes and occupancy by compute capability; needs no GPU."""
     from tests.helpers import cuda_ptx as compiler
     from tests.helpers.cuda_launches import LAUNCHES, kernels
+    from tests.ptx.compiler import name_of
 
     print("| kernel | threads | shared bytes | registers 7.5 / 8.0 / 9.0 | spilled bytes | occupancy 7.5 / 8.0 / 9.0 |")
     print("|---|---|---|---|---|---|")
@@ -77,7 +74,7 @@ def ptx(session, models=()):
             registers = " / ".join(str(r.registers) for r in found.values())
             spilled = " / ".join(str(r.spilled) for r in found.values())
             busy = " / ".join(f"{compiler.occupancy(launch, r, c):.0%}" for c, r in found.items())
-            name = compiler.full_name(launch)
+            name = name_of(launch.function)
             print(f"| `{name}` | {launch.threads} | {shared:,} | {registers} | {spilled} | {busy} |", flush=True)
             session.figures[f"ptx {name} {launch.shared}"] = {str(c): r._asdict() for c, r in found.items()}
 

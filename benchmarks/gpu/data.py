@@ -2,11 +2,9 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 
 import numpy as np
 from corpusmill.kernels import random
-from numba import config
 
 #: Tokens and words of a quick run. A chunk has one document, and its words are more than the 200 of all topics.
 QUICK_TOKENS = 40
@@ -129,15 +127,12 @@ def random_documents(number: int, n_tokens: int, n_words: int):
 
 
 def pool_of(streams: int):
-    """Return a pool of threads, each with its own stream; none in the simulator, which has one thread only."""
-    if config.ENABLE_CUDASIM:
-        return nullcontext()
+    """Return a pool of threads, each with its own stream."""
     return ThreadPoolExecutor(streams)
 
 
 def trained(session, n_topics: int, tokens: int, n_chunks: int = 1) -> Topics:
     """Return a corpus of about ``tokens`` tokens after 30 passes."""
     if session.quick:
-        # The simulator takes a second for a hundred thousand counts, which are words times topics.
         return Topics(n_topics, QUICK_TOKENS, min(n_chunks, 2), QUICK_WORDS).train(1)
     return Topics(n_topics, tokens, n_chunks).train(30)

@@ -7,9 +7,8 @@ from statistics import median
 from unittest import mock
 
 import numpy as np
-from numba import config
 
-from benchmarks.common import print_row
+from benchmarks.common import emulated, print_row
 
 
 def report(session, what: str, name: str, *cells) -> None:
@@ -73,20 +72,20 @@ def kernel_seconds(call) -> tuple[dict[str, float], float]:
     """Return the milliseconds of each kernel of ``call()``, and the seconds of all: the median of three calls."""
     call()
     turns = []
-    for _ in range(1 if config.ENABLE_CUDASIM else 3):
+    for _ in range(1 if emulated() else 3):
         with timed() as spent:
             call()
         turns.append(spent)
     seconds = median(sum(spent.values()) for spent in turns) / 1e3
-    return turns[-1], max(seconds, 1e-9)  # in the simulator, all times are 0
+    return turns[-1], max(seconds, 1e-9)
 
 
 def wall_seconds(call, turns=3) -> float:
     """Return the seconds of the fastest of several calls, after one that may compile."""
-    if not config.ENABLE_CUDASIM:
+    if not emulated():
         call()
     seconds = []
-    for _ in range(1 if config.ENABLE_CUDASIM else turns):
+    for _ in range(1 if emulated() else turns):
         started = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - started)
@@ -102,10 +101,10 @@ def to_host_after(call, arrays=()) -> None:
 
 
 def shared_rate() -> float:
-    """Return the bytes per second of all shared memories: 128 per clock and multiprocessor. NaN in the simulator."""
+    """Return the bytes per second of all shared memories: 128 per clock and multiprocessor. NaN without a GPU."""
     from numba import cuda
 
-    if config.ENABLE_CUDASIM:
+    if emulated():
         return float("nan")
     device = cuda.current_context().device
     return 128e3 * device.MULTIPROCESSOR_COUNT * device.CLOCK_RATE

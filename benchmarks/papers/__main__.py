@@ -20,14 +20,11 @@ import time
 from pathlib import Path
 
 import click
-from numba import config
 
-from benchmarks.common import DATA, QUICK, Session
+from benchmarks.common import DATA, EMULATOR, QUICK, Session, emulated, install_emulator
 from benchmarks.papers import page
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.registry import Figure, Parameter, converted
-
-SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 
 
 @click.command(help=__doc__.replace("\n    python", "\n\b\n    python", 1))
@@ -78,7 +75,7 @@ def explain_unknown(name: str) -> str:
 def print_list() -> None:
     """Print one line for each figure, with its parameters, and those that are not measured."""
     for figure in FIGURES.values():
-        note = ", needs a GPU, without one: simulator" if figure.needs_device else ""
+        note = ", needs a GPU, without one: on the CPU" if figure.needs_device else ""
         print(f"{figure.name}: {figure.title}")
         print(f"    {figure.our_setting} ({figure.minutes:g} min of CPU time{note})")
         print(f"    {', '.join(f'{name}={shown(value)}' for name, value in figure.parameters.items())}")
@@ -116,16 +113,13 @@ def run_in_process(name, data, quick, results, settings, environment) -> int:
 
 def run_here(figure: Figure, session: Session, settings: tuple[str, ...], results: Path) -> None:
     """Measure one figure, write its files and print its table."""
-    if figure.needs_device and not config.ENABLE_CUDASIM and not has_device():
-        environment = dict(os.environ) | {SIMULATOR: "1"}
+    if figure.needs_device and not emulated() and not has_device():
+        environment = dict(os.environ) | {EMULATOR: "9.0"}
         code = run_in_process(figure.name, session.data, True, results, settings, environment)
         if code:
-            raise click.ClickException(f"{figure.name} failed in the simulator")
+            raise click.ClickException(f"{figure.name} failed on the CPU")
         return
-    if config.ENABLE_CUDASIM:
-        from benchmarks.gpu.simulator import simulate
-
-        simulate()
+    install_emulator()
     changed = {}
     for setting in settings:
         name, _, text = setting.partition("=")
@@ -139,7 +133,7 @@ def run_here(figure: Figure, session: Session, settings: tuple[str, ...], result
         parameters={name: shown(value) for name, value in parameters.items()},
         seconds=time.perf_counter() - wall,
         cpu_seconds=time.process_time() - cpu,
-        simulated=bool(config.ENABLE_CUDASIM),
+        simulated=emulated(),
         quick=session.quick,
         measured=measured,
     )

@@ -1,11 +1,10 @@
-"""Figures of CUDA kernels. Without a device they run in Numba's simulator, and give counts instead of speeds."""
+"""Figures of CUDA kernels. Without a device their PTX runs on the CPU, and gives counts instead of speeds."""
 
 from collections.abc import Callable
 
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
-from numba import config
 
-from benchmarks.common import Session
+from benchmarks.common import Session, emulated
 from benchmarks.gpu.word2vec import measure_methods
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 from benchmarks.papers.saberlda_cuda import lda_bandwidth, lda_parts, lda_tuning
@@ -25,7 +24,7 @@ def counted(session: Session, measure: Callable[[Session], None]) -> Measured:
             label = f"bytes of each {entry.operation.value}, sum"
             values[label] = values.get(label, 0) + total.nbytes
     values |= {f"launches of {name}": number for name, number in launches.items()}
-    if not config.ENABLE_CUDASIM:
+    if not emulated():
         values |= flattened(session.figures)
     bars = Curve("", list(launches), list(launches.values()))
     return Measured(values, [Chart("kernels", "", "launches", [bars], bars=True)])

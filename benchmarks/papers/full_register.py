@@ -14,6 +14,7 @@ import numpy as np
 from corpusmill.kernels.cuda.jit import device, medium_kernel
 from corpusmill.kernels.cuda.warp import WARP
 from corpusmill.kernels.cuda.word2vec import full, skip_gram
+from corpusmill.kernels.cuda.word2vec.full import MAX_SAMPLES
 from corpusmill.kernels.cuda.word2vec.updates import dot, gradient, learning_rate
 from numba import cuda, float32, int32
 
@@ -32,7 +33,7 @@ def train_register(stretches, text, options, D, W_in, W_out):
     """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
     reach = (options.window + 1) // 2
     gradients = cuda.shared.array(0, float32)
-    samples = cuda.shared.array(full.MAX_SAMPLES, int32)
+    samples = cuda.shared.array(MAX_SAMPLES, int32)
     for s in range(cuda.blockIdx.x, len(stretches), cuda.gridDim.x):
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
         for i in range(first, last):

@@ -33,7 +33,7 @@ class Result:
     parameters: dict[str, str]
     seconds: float
     cpu_seconds: float
-    simulated: bool  # whether CUDA kernels ran in Numba's simulator
+    simulated: bool  # whether CUDA kernels ran on the CPU
     quick: bool  # whether the input was tiny
     measured: Measured
 

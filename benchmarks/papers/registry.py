@@ -64,7 +64,7 @@ class Figure:
     bars: str  # the y axis of bars that compare the paper's numbers with ours; "" for none
     run: Callable[..., Measured]  # takes a Session, and parameters by name
     quick: Mapping[str, Parameter]  # parameters for tiny input
-    needs_device: bool = False  # without a CUDA device it runs in the simulator, at a tiny size
+    needs_device: bool = False  # without a CUDA device it runs on the CPU, at a tiny size
 
     @property
     def parameters(self) -> dict[str, Parameter]:

@@ -7,7 +7,7 @@ The product leaves a token out of the counts, so its old topic has another weigh
 token. So a draw of the old topic is repeated, and the result has the same distribution as a draw from the tree. It is
 not the same topic, because other random numbers are used.
 
-Tests, in the simulator or on a device: tests/benchmarks/papers/test_gpu_variants.py. Compiled to PTX:
+Tests: tests/benchmarks/papers/test_gpu_variants.py. Compiled to PTX:
 tests/kernels/cuda/test_ptx.py.
 """
 

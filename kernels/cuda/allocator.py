@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from numba import config, cuda
+from numba import cuda
 
 #: The environment variable of Numba by which a user chooses a memory manager.
 VARIABLE = "NUMBA_CUDA_MEMORY_MANAGER"
@@ -32,8 +32,6 @@ def choose_manager(environment: Mapping[str, str], has_rmm: bool) -> str:
 
 def memory_manager() -> str:
     """Return the name of this process's memory manager."""
-    if config.ENABLE_CUDASIM:
-        return "default"
     return choose_manager(os.environ, importlib.util.find_spec("rmm") is not None)
 
 

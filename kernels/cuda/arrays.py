@@ -1,6 +1,6 @@
 """The types of device arrays, streams and events, as far as this package uses them.
 
-Numba's own classes have no annotations, and its simulator has other classes.
+Numba's own classes have no annotations.
 """
 
 from typing import Any, Protocol, SupportsInt
@@ -19,7 +19,7 @@ class Stream(Protocol):
 
     @property
     def handle(self) -> SupportsInt:
-        """The driver's handle. The simulator's streams have none."""
+        """The driver's handle."""
 
     def synchronize(self) -> None:
         """Wait until everything in the stream has run."""

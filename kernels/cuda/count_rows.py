@@ -4,7 +4,7 @@ Counts that are on the device are packed there, so that only packed bytes are co
 after row. A first kernel measures the rows, and the host adds up where each of them begins. A second one writes them:
 each lane has one of 32 consecutive entries, and a prefix sum of their lengths says where it is written.
 
-Tests against the CPU's bytes, in the simulator or on a device: tests/kernels/cuda/test_count_rows.py.
+Tests against the CPU's bytes: tests/kernels/cuda/test_count_rows.py.
 Reference implementation: tests/helpers/naive_packing.py, `pack_rows`.
 """
 

@@ -23,12 +23,12 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 kernel = partial(compiled, cuda.jit, cache=True)
 
 #: Decorator of a kernel that is limited to 64 registers per thread. A multiprocessor has 65,536 registers, so 1,024
-#: threads can be active on it. The simulator compiles nothing and does not accept the option.
-lean_kernel = kernel if config.ENABLE_CUDASIM else partial(kernel, launch_bounds=1024)
+#: threads can be active on it.
+lean_kernel = partial(kernel, launch_bounds=1024)
 
 #: Decorator of a kernel with up to 128 threads per block that is limited to 96 registers per thread. So five blocks can
 #: be active on a multiprocessor.
-medium_kernel = kernel if config.ENABLE_CUDASIM else partial(kernel, launch_bounds=(128, 5))
+medium_kernel = partial(kernel, launch_bounds=(128, 5))
 
 #: Decorator of a function that kernels call.
 device = partial(cuda.jit, device=True)

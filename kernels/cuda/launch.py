@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from numba import config, cuda
+from numba import cuda
 
 from ..errors import DeviceError
 from .arrays import Compiled, Event, Stream
@@ -70,8 +70,6 @@ def copy_stream() -> Stream:
 
 def new_event() -> Event:
     """Return a CUDA event, which marks a position in a stream. It records no time stamp, because that costs time."""
-    if config.ENABLE_CUDASIM:
-        return cuda.event()  # the simulator's has no options
     return cuda.event(timing=False)
 
 
@@ -127,16 +125,13 @@ def device_errors() -> Iterator[None]:
 
 
 def multiprocessors() -> int:
-    """Return how many multiprocessors this device has. The simulator has one, since it runs block after block."""
-    return int(getattr(cuda.current_context().device, "MULTIPROCESSOR_COUNT", 1))
+    """Return how many multiprocessors this device has."""
+    return int(cuda.current_context().device.MULTIPROCESSOR_COUNT)
 
 
 def shared_memory_limit() -> int:
     """Return how many bytes of dynamic shared memory a block of this device may have."""
-    device = cuda.current_context().device
-    # The simulator's device does not have the attribute.
-    largest = getattr(device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", PORTABLE_SHARED_BYTES)
-    return int(largest) - RESERVED_SHARED_BYTES
+    return int(cuda.current_context().device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) - RESERVED_SHARED_BYTES
 
 
 def request_large_shared_memory(function: Compiled, arguments: tuple[object, ...]) -> None:
@@ -146,8 +141,6 @@ def request_large_shared_memory(function: Compiled, arguments: tuple[object, ...
     same kernel with more. Numba compiles the kernel and loads it; the request itself goes through NVIDIA's public
     bindings of the driver.
     """
-    if config.ENABLE_CUDASIM:
-        return
     from cuda.bindings import driver
 
     compiled = function.compile(tuple(function.typeof_pyval(argument) for argument in arguments))

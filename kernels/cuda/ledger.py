@@ -1,8 +1,8 @@
 """Counts of what this process does on its CUDA device: copies, allocations, launches and waits, by cause.
 
 For most kernels here, copies and launches take longer than the arithmetic, so they have to be visible. Every operation
-on the device goes through ``memory.py`` or ``launch.py``. These two files record it in `LEDGER`, on a device and in the
-simulator alike. Tests compare the counts of a sweep with a formula.
+on the device goes through ``memory.py`` or ``launch.py``. These two files record it in `LEDGER`. Tests compare the
+counts of a sweep with a formula.
 """
 
 import threading

@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import config, cuda
+from numba import cuda
 from numba.cuda.cudadrv.driver import device_memset
 from numpy.typing import DTypeLike
 
@@ -96,8 +96,7 @@ class _DeadArrays:
         """Free the memory."""
         with self._lock:
             self.nbytes.clear()
-            if not config.ENABLE_CUDASIM:
-                cuda.current_context().deallocations.clear()
+            cuda.current_context().deallocations.clear()
 
 
 _DEAD = _DeadArrays()
@@ -115,8 +114,7 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
 @functools.cache
 def device_memory() -> int:
     """Return the bytes of the device's whole memory. It is read once, because the call is slow."""
-    # The simulator's memory is infinite.
-    return int(min(cuda.current_context().get_memory_info().total, 1 << 62))
+    return int(cuda.current_context().get_memory_info().total)
 
 
 class _Workspaces(threading.local):

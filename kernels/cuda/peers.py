@@ -5,7 +5,8 @@ UCX, each of them stays in device memory. The receiver makes them residents of i
 as if they had been uploaded. Neither worker copies them to the memory of the host.
 
 Dask serializes Numba's arrays itself (``distributed.protocol.numba``), so nothing is registered here. No test has run
-on devices yet, because UCX needs two of them. The tests replace UCX by a protocol that serializes the simulator's
+on devices yet, because UCX needs two of them. The tests replace UCX by a protocol that serializes the arrays of
+tests/ptx's device
 arrays in the same way: tests/kernels/cuda/test_peers.py.
 """
 

@@ -4,7 +4,7 @@ The device writes pinned memory at the full rate of the bus, while an ordinary a
 processor, which is several times slower. But pinned memory takes long to allocate. So a result's memory is used again
 for another one when no array refers to it any more.
 
-Tests: tests/kernels/cuda/test_pinned.py, in the simulator, or on a device if there is one.
+Tests: tests/kernels/cuda/test_pinned.py.
 """
 
 import threading

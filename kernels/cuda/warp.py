@@ -4,7 +4,7 @@ Every operation here names all lanes in its mask, so all 32 lanes must take part
 threads, no thread returns before the warp's last operation, and a branch around an operation depends only on values
 that all lanes share.
 
-Tests against NumPy: tests/kernels/cuda/test_warp.py, in the simulator, or on a device if there is one.
+Tests against NumPy: tests/kernels/cuda/test_warp.py.
 """
 
 import math
@@ -27,7 +27,7 @@ def ballot(predicate: bool) -> np.uint32:
     """Return the votes of the warp as uint32: bit i is set where the predicate holds in lane i.
 
     Numba types votes as int32. A vote of lane 31 would make them negative, and in an expression with an int64 the sign
-    would be extended to 32 more votes. The simulator cannot show this, as its votes are Python's integers.
+    would be extended to 32 more votes.
     """
     return np.uint32(cuda.ballot_sync(ALL_LANES, predicate))
 

@@ -220,5 +220,4 @@ def device_memory() -> DeviceMemory:
     set_memory_manager()
     # Cached copies are dropped when memory is short, so their memory counts as free.
     available = cuda.current_context().get_memory_info().free + COPIES.nbytes
-    # The simulator's memory is infinite.
-    return DeviceMemory(int(min(available, 1 << 62)), memory_manager())
+    return DeviceMemory(int(available), memory_manager())

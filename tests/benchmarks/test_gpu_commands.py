@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 from corpusmill.kernels.cuda.busy import BUSY_TOKENS
-from helpers.cuda_simulator import on_device
+from helpers.on_device import on_device
 
 from benchmarks.gpu import prediction
 from benchmarks.gpu.__main__ import main

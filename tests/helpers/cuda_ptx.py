@@ -21,14 +21,9 @@ from unittest import mock
 import numpy as np
 from corpusmill.kernels.cuda import caches, launch, memory, pinned
 from corpusmill.kernels.cuda.launch import Launch
-from numba import cuda, typeof
+from numba import typeof
 
-
-def full_name(recorded: Launch) -> str:
-    """Return a kernel's folder, file and function."""
-    function = recorded.function.py_func
-    folder, file = function.__module__.split(".")[-2:]
-    return f"{folder}.{file}.{function.__qualname__.replace('.<locals>', '')}"
+from tests.ptx.compiler import text_of
 
 
 class HostArray(np.ndarray):
@@ -79,12 +74,12 @@ class HostCuda:
         return np.empty(shape, dtype)
 
     def current_context(self) -> SimpleNamespace:
-        """Return a device with one TiB of memory and no information about its shared memory."""
+        """Return a device with one TiB of memory and the shared memory that every device grants."""
         memory_info = SimpleNamespace(free=1 << 40, total=1 << 40)
         deallocations = SimpleNamespace(clear=lambda: None)
-        return SimpleNamespace(
-            device=SimpleNamespace(id=0), get_memory_info=lambda: memory_info, deallocations=deallocations
-        )
+        shared = launch.PORTABLE_SHARED_BYTES
+        device = SimpleNamespace(id=0, MULTIPROCESSOR_COUNT=1, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=shared)
+        return SimpleNamespace(device=device, get_memory_info=lambda: memory_info, deallocations=deallocations)
 
 
 def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:
@@ -117,29 +112,9 @@ def _plain(argument: Any) -> Any:
 
 
 def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, int], str]:
-    """Compile a kernel for compute capabilities such as (9, 0), and return the text for each.
-
-    Numba has no public function for several capabilities, and type inference takes most of the time. So this replaces
-    two methods of Numba: the first reports a device, the second translates for all capabilities.
-    """
-    from numba.cuda.codegen import CUDACodeLibrary
-
-    compiled: dict[tuple[int, int], str] = {}
-    generate = CUDACodeLibrary.get_asm_strs
-
-    def for_all(library: Any, cc: tuple[int, int]) -> list[str]:
-        for capability in capabilities:
-            compiled[capability] = "".join(generate(library, cc=capability))
-        return generate(library, cc=cc)
-
-    signature = tuple(typeof(argument) for argument in launch.arguments)
-    options = {"device": False, "abi": "numba", "launch_bounds": launch.function.targetoptions.get("launch_bounds")}
-    with (
-        mock.patch("numba.cuda.dispatcher.get_current_device", return_value=SimpleNamespace(compute_capability=(9, 0))),
-        mock.patch.object(CUDACodeLibrary, "get_asm_strs", for_all),
-    ):
-        cuda.compile(launch.function.py_func, signature, cc=capabilities[0], **options)
-    return compiled
+    """Compile a kernel for compute capabilities such as (9, 0), and return the text for each."""
+    signature = [typeof(argument) for argument in launch.arguments]
+    return {capability: text_of(launch.function, signature, capability) for capability in capabilities}
 
 
 #: The spaces of memory in PTX.

@@ -1,4 +1,4 @@
-"""A protocol of Dask that sends the simulator's device arrays as UCX sends those of devices.
+"""A protocol of Dask that sends the arrays of tests/ptx's device as UCX sends those of devices.
 
 UCX needs devices. This protocol has its name, and serializes messages by the same families as distributed-ucxx, in the
 same order. The bytes travel by TCP. `sent` counts the arrays that the families "cuda" and "dask" have serialized.
@@ -14,7 +14,8 @@ from distributed.comm.registry import backends
 from distributed.comm.tcp import TCP, BaseTCPBackend, TCPConnector, TCPListener
 from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
 from distributed.protocol.serialize import dask_deserialize, dask_serialize
-from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+from tests.ptx.device import DeviceArray, to_device
 
 FAMILIES = ("cuda", "dask", "pickle", "error")
 #: Arrays by the family that has serialized them, since the last call of `clear`.
@@ -49,7 +50,7 @@ class LikeUcxBackend(BaseTCPBackend):
 
 
 def serializer(family):
-    """Return a function that serializes a simulated device array, and counts it."""
+    """Return a function that serializes a device array, and counts it."""
 
     def serialize(array):
         sent[family] += 1
@@ -60,20 +61,20 @@ def serializer(family):
 
 
 def deserialize(header, frames):
-    """Return a new simulated device array."""
+    """Return a new device array."""
     (frame,) = frames
     contents = np.frombuffer(frame, np.uint8).copy().view(header["dtype"])
-    return FakeCUDAArray(contents.reshape(header["shape"]))
+    return to_device(contents.reshape(header["shape"]))
 
 
 @contextmanager
 def like_ucx():
     """Context manager: ``ucx://`` is the protocol of this file."""
-    cuda_serialize.register(FakeCUDAArray)(serializer("cuda"))
-    cuda_deserialize.register(FakeCUDAArray)(deserialize)
-    dask_serialize.register(FakeCUDAArray)(serializer("dask"))
-    dask_deserialize.register(FakeCUDAArray)(deserialize)
-    sizeof.register(FakeCUDAArray)(lambda array: array.nbytes)
+    cuda_serialize.register(DeviceArray)(serializer("cuda"))
+    cuda_deserialize.register(DeviceArray)(deserialize)
+    dask_serialize.register(DeviceArray)(serializer("dask"))
+    dask_deserialize.register(DeviceArray)(deserialize)
+    sizeof.register(DeviceArray)(lambda array: array.nbytes)
     with mock.patch.dict(backends, ucx=LikeUcxBackend()):
         sent.clear()
         yield

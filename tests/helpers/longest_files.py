@@ -5,7 +5,7 @@ from pathlib import Path
 #: The longest first, but not two together that compile the same kernels: both processes would compile them.
 LONGEST = (
     "rules/test_examples.py",
-    "kernels/cuda/test_simulator.py",
+    "kernels/cuda/test_on_ptx.py",
     "pipeline/models/lda/test_samplers.py",
     "kernels/cuda/test_ptx.py",
     "pipeline/models/lda/test_estimator.py",

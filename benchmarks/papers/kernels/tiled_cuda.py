@@ -12,7 +12,7 @@ A component is normalised over all rows. So between the two steps, all blocks wa
 That takes a few microseconds, and a launch ten times as long. A thread has the same rows in all steps, so it needs
 nothing else of other threads. The factor is transposed, so that neighbouring threads read neighbouring numbers.
 
-The results differ from the CPU's by rounding. Tests to 1e-5, in the simulator or on a device:
+The results differ from the CPU's by rounding. Tests to 1e-5:
 tests/benchmarks/papers/test_tiled_cuda.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
 

@@ -14,7 +14,7 @@ mini-batch is done. So topics do not depend on which thread comes first. They eq
 except where a draw lies so close to the boundary between two topics that the rounding of sums decides. The paper leaves
 the token in DNT; here it is left out of A, B and N.
 
-Tests against the CPU's topics, in the simulator or on a device: tests/kernels/cuda/lda/test_collapsed.py.
+Tests against the CPU's topics: tests/kernels/cuda/lda/test_collapsed.py.
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
 """
 

@@ -11,7 +11,7 @@ A table has two to four slots per token, or one per topic if that is less. So th
 the length of a document and not on the number of topics. Most documents have small tables, and a block has several
 warps. The few long documents have a launch of their own, with one warp per block.
 
-Tests against the CPU's arrays, in the simulator or on a device: tests/kernels/cuda/lda/test_esca.py.
+Tests against the CPU's arrays: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 
@@ -244,8 +244,8 @@ def _add(table: DeviceArray, k: np.uint32, n: np.uint32) -> bool:
         if found == EMPTY:
             return True
         if found >> SIXTEEN == k:
-            # No other lane has this topic, so nobody else changes this slot.
-            table[slot] = found + n
+            # No other lane has this topic. But lanes with other topics may be comparing this slot.
+            cuda.atomic.add(table, slot, n)
             return False
         slot = (slot + 1) & last
 

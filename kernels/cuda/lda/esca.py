@@ -16,7 +16,7 @@ A token's draw points a uniform number into the same line as on the CPU. If the 
 whole warp looks the topic up, one token after another, in a search tree (section 3.2.4): that of the prior,
 or that of the word.
 
-Tests against the CPU's topics, in the simulator or on a device: tests/kernels/cuda/lda/test_esca.py.
+Tests against the CPU's topics: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_sweep`.
 """
 

@@ -9,7 +9,7 @@ only φ lies there, and if φ does not fit either, nothing does; the rest lies i
 caches. Tiles of K topics would not need more shared memory, but they would visit the entries of a document's row in
 another order than the CPU's sums do.
 
-Tests against the CPU's topics, in the simulator or on a device: tests/kernels/cuda/lda/test_esca.py.
+Tests against the CPU's topics: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_weights`.
 """
 

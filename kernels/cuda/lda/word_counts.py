@@ -10,7 +10,7 @@ no topic is visited that no token has, except when the table is compressed, once
 A table that is too large for the device is cut. Then each chunk's counts are compressed part by part, and merged on the
 host.
 
-Tests against the CPU's arrays, in the simulator or on a device: tests/kernels/cuda/lda/test_word_counts.py.
+Tests against the CPU's arrays: tests/kernels/cuda/lda/test_word_counts.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 

@@ -16,8 +16,8 @@ rows, or fewer if K is too large for that.
 A single row per thread means that no lane needs another lane's numbers. The arrays have one column more than rows, so
 that threads of a warp use different banks, whether they are on one component or on one row.
 
-The results differ from the CPU's by rounding, since sums have another order. Tests to 1e-5, in the simulator or on a
-device: tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_best_rows` and
+The results differ from the CPU's by rounding, since sums have another order. Tests to 1e-5:
+tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_best_rows` and
 `nmf_fast_hals`.
 """
 

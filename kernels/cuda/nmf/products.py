@@ -1,6 +1,6 @@
 """Matrix products for NMF on a CUDA device: NVIDIA's libraries if CuPy is installed, otherwise plain kernels.
 
-Tests as parts of the sweeps, in the simulator or on a device: tests/kernels/cuda/nmf/test_hals.py.
+Tests as parts of the sweeps: tests/kernels/cuda/nmf/test_hals.py.
 """
 
 import importlib.util
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import config, cuda, float64
+from numba import cuda, float64
 
 from ...nmf.products import SparseRows
 from ..arrays import Compiled, DeviceArray
@@ -32,7 +32,7 @@ Cupy = Any
 
 def has_cupy() -> bool:
     """Return whether CuPy, and with it cuSPARSE and cuBLAS, can be used."""
-    return not config.ENABLE_CUDASIM and importlib.util.find_spec("cupy") is not None
+    return importlib.util.find_spec("cupy") is not None
 
 
 @device_errors()

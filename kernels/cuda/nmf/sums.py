@@ -3,7 +3,7 @@
 The products P and Q of a shard are NumPy arrays whose contents stay on the device: sweeps add to them, shards are added
 there, and the update of W reads them there. They go through the host only if another worker needs them.
 
-Tests, in the simulator or on a device: tests/kernels/cuda/nmf/test_sums.py and tests/kernels/cuda/test_traffic.py.
+Tests: tests/kernels/cuda/nmf/test_sums.py and tests/kernels/cuda/test_traffic.py.
 """
 
 import numpy as np

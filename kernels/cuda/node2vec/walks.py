@@ -6,7 +6,7 @@ a draw from all weights. The CPU stores the weights of a node's neighbours, and 
 
 Walks share nothing, so the kernel uses no shared memory and no barriers.
 
-Tests against the CPU's walks, in the simulator or on a device: tests/kernels/cuda/node2vec/test_walks.py.
+Tests against the CPU's walks: tests/kernels/cuda/node2vec/test_walks.py.
 Reference implementation: tests/helpers/naive.py, `walk_probabilities`.
 """
 

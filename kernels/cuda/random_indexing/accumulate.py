@@ -17,7 +17,7 @@ offset once, times its count.
 Grid, dense seeds (`accumulate_dense`). A block has one piece, and each thread has one column (section 5). Pieces are
 added in their order, so that two runs give the same sums. They differ from the CPU's by rounding.
 
-Tests against the CPU's sums, in the simulator or on a device: tests/kernels/cuda/random_indexing/test_accumulate.py.
+Tests against the CPU's sums: tests/kernels/cuda/random_indexing/test_accumulate.py.
 Reference implementation: tests/helpers/naive.py, `ri_train` and `ri_normalised`.
 """
 

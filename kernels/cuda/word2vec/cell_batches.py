@@ -28,7 +28,7 @@ after them         R D float32     moves of V
 ``counts``         WARP int32      for `cell_runs.find_runs`, and the number of runs of the batch
 =================  ==============  ================================================================
 
-Tests against the CPU's cells, in the simulator or on a device: tests/kernels/cuda/word2vec/test_cells.py.
+Tests against the CPU's cells: tests/kernels/cuda/word2vec/test_cells.py.
 """
 
 import math

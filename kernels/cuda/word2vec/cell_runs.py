@@ -4,7 +4,7 @@ A run is several pairs of one centre; a batch is several runs. runs.py and cells
 each thread looks at one pair. Where the order matters, votes of warps count how many threads before it have found
 something. The runs of a batch are joined by one warp: each lane has one run, and finds out whether it still fits.
 
-Tests against the CPU's cells, in the simulator or on a device: tests/kernels/cuda/word2vec/test_cells.py.
+Tests against the CPU's cells: tests/kernels/cuda/word2vec/test_cells.py.
 """
 
 from typing import Any, NamedTuple

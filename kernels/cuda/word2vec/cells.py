@@ -14,7 +14,7 @@ than G blocks take turns at the sub-cells of a diagonal.
 Both blocks of vectors stay on the device, until the engine brings them back (`residents.py`). Uploaded are the cell's
 pairs, and the negatives of the groups.
 
-Tests against the CPU's cells, in the simulator or on a device: tests/kernels/cuda/word2vec/test_cells.py.
+Tests against the CPU's cells: tests/kernels/cuda/word2vec/test_cells.py.
 """
 
 import contextlib

@@ -22,7 +22,7 @@ Shared memory, float32 unless said otherwise, for D columns and S slots, where S
 A word that occurs twice in the window has one slot. When the last of its positions leaves, the difference between its
 row and the row as it was read is added to W_in, by atomic additions, since other blocks may have changed the row.
 
-Tests against the CPU's rows, in the simulator or on a device: tests/kernels/cuda/word2vec/test_skip_gram.py.
+Tests against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 Reference implementation: tests/helpers/naive.py, `word2vec_full`.
 """
 

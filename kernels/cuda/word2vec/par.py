@@ -22,7 +22,7 @@ Shared memory, float32 unless said otherwise, for D columns and a mini-batch of 
 Rows are four numbers longer than D. So they begin at multiples of 16 bytes, as vectors must. Eight threads that read
 vectors of eight rows use different banks.
 
-Tests against the CPU's rows, in the simulator or on a device: tests/kernels/cuda/word2vec/test_skip_gram.py.
+Tests against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 Reference implementation: tests/helpers/naive.py, `word2vec_par`.
 """
 
@@ -264,13 +264,16 @@ def _move_negatives(memory: Batch, n: int, D: int, W_out: Any) -> None:
         k = e % quarter * 4
         # Four changes each of the negatives o to o + 3.
         changes = (ZEROS, ZEROS, ZEROS, ZEROS)
+        # After the last negative, its gradients are read again. `_add_rows` does not use the result.
+        second = min(o + 1, n - 1) * BATCH
+        third = min(o + 2, n - 1) * BATCH
+        fourth = min(o + 3, n - 1) * BATCH
         for b in range(BATCH):
-            place = o * BATCH + b
             factors = (
-                memory.gradients[place],
-                memory.gradients[place + BATCH],
-                memory.gradients[place + 2 * BATCH],
-                memory.gradients[place + 3 * BATCH],
+                memory.gradients[o * BATCH + b],
+                memory.gradients[second + b],
+                memory.gradients[third + b],
+                memory.gradients[fourth + b],
             )
             changes = _plus_products(changes, factors, load4(memory.rows, b * (D + 4) + k))
         _add_rows(W_out, memory.drawn, o, n, D, k, changes)

@@ -5,7 +5,7 @@ is lost, but a block may read a row before it has another block's changes. So tw
 alone makes the CPU's updates in the CPU's order. Negatives are drawn on the device, each by the address of its word:
 they are the CPU's, and no list of them is uploaded.
 
-Tests against the CPU's rows, in the simulator or on a device: tests/kernels/cuda/word2vec/test_skip_gram.py.
+Tests against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Variants of CUDA kernels that only the papers' comparisons need, in the simulator or on a device."""
+"""Variants of CUDA kernels that only the papers' comparisons need."""
 
 from unittest import mock
 
@@ -15,7 +15,7 @@ from corpusmill.kernels.lda.counts import count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock, make_prior
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from numba import cuda
 
 from benchmarks.papers import aga_lda, full_register, saberlda_alias, saberlda_cuda
@@ -31,7 +31,7 @@ def test_full_w2v_without_a_ring_makes_the_updates_of_the_cpu():
     first = [rng.normal(0, 0.3, (9, 64)).astype(np.float32) for _ in range(2)]
     expected, found = [W.copy() for W in first], [W.copy() for W in first]
     cpu_skip_gram.train("full", text, options, *expected)
-    with few_threads(skip_gram, THREADS=64), mock.patch.object(skip_gram, "BLOCKS", 1):
+    with mock.patch.object(skip_gram, "BLOCKS", 1):
         full_register.train(text, options, *found)
         RESIDENTS.bring_back(found)
     for a, b, old in zip(found, expected, first, strict=True):
@@ -50,7 +50,7 @@ def test_immediate_updates_equal_delayed_ones_if_no_two_tokens_of_a_batch_share_
         for draw in aga_lda.FORMS.values():
             tables = aga_lda.tables_of(tokens, z, 8, 4, 5)
             drawn.append(z.copy())
-            with few_threads(collapsed, THREADS=32, BLOCKS=1):
+            with mock.patch.multiple(collapsed, BLOCKS=1):
                 draw(tokens, tables, drawn[-1], random.key(1), chunk.doc_ptr, documents)
         if documents == 1:
             np.testing.assert_array_equal(*drawn)
@@ -94,7 +94,7 @@ def test_alias_tables_give_each_topic_its_probability_and_never_the_old_one():
 
 @on_device
 def test_draws_by_alias_tables_do_not_depend_on_the_order_of_tokens():
-    with few_threads(esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
+    with mock.patch.multiple(esca, BLOCKS=2), mock.patch.multiple(document_counts, BLOCKS=2, WARPS=2):
         chunk = make_chunk(0, np.array([0, 9, 10, 24]), np.minimum(np.random.default_rng(1).geometric(0.3, 24), 5) - 1)
         z = np.random.default_rng(2).integers(0, 16, 24).astype(np.uint16)
         counts = count_words(chunk.word_ids, chunk.word_ptr, z, (0, 5), 16)

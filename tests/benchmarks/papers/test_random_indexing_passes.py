@@ -7,7 +7,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import accumulate as cpu
 from corpusmill.kernels.random_indexing import text as ri_text
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ def small_case(dimension=41):
 def test_passes_of_work_items_sum_the_same():
     tokens, window, seeds = small_case()
     sizes = {"SLICE": 3, "LARGEST": 4, "SMALLEST": 3, "SMALLEST_LAST": 1, "BANKS": 2}
-    with few_threads(passes, THREADS=32), mock.patch.multiple(passes, **sizes):
+    with mock.patch.multiple(passes, **sizes):
         kinds = {(items.primary, items.aligned) for items in passes.passes_of(tokens.occurrence_ptr)}
         found = passes.accumulate(tokens, window, seeds, 41)
     assert kinds == {(True, False), (True, True), (False, True)}

@@ -1,13 +1,14 @@
-"""The three phases of ALO-NMF on a device against the CPU, and what they copy; in the simulator or on a device."""
+"""The three phases of ALO-NMF on a device against the CPU, and what they copy; ."""
+
+from unittest import mock
 
 import numpy as np
 import pytest
 from corpusmill.kernels.cuda.memory import leave_on_device, upload
-from corpusmill.kernels.cuda.nmf import hals, products, sums
-from helpers.cuda_simulator import few_threads, on_device
+from corpusmill.kernels.cuda.nmf import products, sums
 from helpers.cuda_traffic import Traffic
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
-from numba import config
 
 from benchmarks.papers.algorithms.nmf import PaperNMF
 from benchmarks.papers.kernels import tiled, tiled_cuda
@@ -16,9 +17,9 @@ pytestmark = on_device
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
-    with few_threads(hals, THREADS=64), few_threads(products, BLOCKS=2, TILE=4):
-        with few_threads(tiled_cuda, THREADS=64), few_threads(sums, THREADS=32, PARTS=2, BLOCKS=2):
+def _few_blocks():
+    with mock.patch.multiple(products, BLOCKS=2):
+        with mock.patch.multiple(sums, BLOCKS=2):
             yield
 
 
@@ -46,7 +47,7 @@ def test_the_three_phases_launch_two_kernels_per_tile():
     P = leave_on_device(upload(P, "P"), "P")
     found = Traffic(lambda: tiled_cuda.sweep_columns(X, P, Q, 3, 1))
     assert found.uploads == {"W": X.nbytes, "Q": Q.nbytes, "keep": 4 * 7}
-    parts = 2 if config.ENABLE_CUDASIM else sums.PARTS
+    parts = sums.PARTS
     assert found.downloads == {"W": X.nbytes, "W sums": 8 * (7 * 7 + parts)}
     # Cleared are the sums of squares, the number of blocks that have arrived, and the Gram matrix. X and P are
     # transposed, and X back.

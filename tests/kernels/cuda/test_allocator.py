@@ -9,7 +9,6 @@ import pytest
 from corpusmill.kernels.cuda import allocator, caches, launch, memory, pinned
 from corpusmill.kernels.cuda.pinned import MIN_BYTES
 from helpers.cuda_ptx import HostCuda
-from numba import config
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,6 @@ def test_rmm_gives_memory_if_it_is_installed_unless_the_user_chooses_another_man
     assert allocator.choose_manager(environment, has_rmm) == expected
 
 
-@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator has no memory managers")
 def test_numba_accepts_the_manager_of_the_pool():
     pytest.importorskip("rmm")
     from numba.cuda.cudadrv import driver
@@ -47,7 +45,6 @@ class FakePool(FakeResource):
     pass
 
 
-@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator has no memory managers")
 @pytest.mark.parametrize(("resource", "free"), [(FakePool(), 10 + 50 - 20), (FakeResource(), 10 + 30 - 5)])
 def test_what_a_pool_does_not_use_is_free_memory(resource, free, monkeypatch):
     from cuda.bindings import driver
@@ -90,7 +87,6 @@ class Recorder(HostCuda):
         )
 
 
-@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator has no streams")
 def test_copies_and_kernels_run_at_the_same_time_where_neither_needs_the_other(monkeypatch):
     host = Recorder()
     for module in (caches, launch, memory, pinned):

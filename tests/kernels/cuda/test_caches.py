@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 from corpusmill.kernels.cuda import array_map, caches, memory
-from helpers.cuda_simulator import on_device
+from helpers.on_device import on_device
 
 
 def test_values_are_found_by_the_arrays_themselves_in_order_of_last_use():

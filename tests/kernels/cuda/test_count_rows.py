@@ -8,7 +8,7 @@ from corpusmill.kernels import count_rows as cpu
 from corpusmill.kernels.count_rows import CountRows
 from corpusmill.kernels.cuda import count_rows, memory
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +16,9 @@ pytestmark = on_device
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
+def _few_blocks():
     # Each block takes several rows.
-    with few_threads(count_rows, BLOCKS=2):
+    with mock.patch.multiple(count_rows, BLOCKS=2):
         yield
 
 

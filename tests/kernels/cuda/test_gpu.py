@@ -1,4 +1,4 @@
-"""What the simulator cannot test: many threads, several streams, device memory, clusters of devices. See `make gpu`."""
+"""What only a GPU shows: many threads, several streams, device memory, clusters of devices. See `make gpu`."""
 
 import importlib.util
 import subprocess
@@ -17,10 +17,10 @@ from corpusmill.kernels.lda import esca as cpu
 from corpusmill.kernels.lda.counts import count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.pipeline.engine.device import has_cuda
+from helpers.on_device import emulated
 from helpers.toy import write_topic_corpus
-from numba import config
 
-pytestmark = pytest.mark.skipif(not has_cuda() or config.ENABLE_CUDASIM, reason="this machine has no CUDA device")
+pytestmark = pytest.mark.skipif(not has_cuda() or emulated(), reason="this machine has no CUDA device")
 N_WORDS = 2000
 
 

@@ -21,14 +21,14 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
 from corpusmill.pipeline.engine.device import has_cuda
-from numba import config
+from helpers.on_device import emulated
 
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.nmf import factors
 from benchmarks.gpu.walks import power_law
 from benchmarks.papers.kernels import tiled, tiled_cuda
 
-pytestmark = pytest.mark.skipif(not has_cuda() or config.ENABLE_CUDASIM, reason="this machine has no CUDA device")
+pytestmark = pytest.mark.skipif(not has_cuda() or emulated(), reason="this machine has no CUDA device")
 N_WORDS = 20_000
 N_CHUNKS = 4
 
@@ -107,7 +107,7 @@ def test_a_sweep_of_nmf_has_the_numbers_of_the_cpu(K):
 
 
 def test_the_three_phases_of_nmf_have_the_numbers_of_the_cpu():
-    """All blocks of a device wait for each other here, which no simulator shows."""
+    """All blocks of a device wait for each other here, many more than on a CPU."""
     rng = np.random.default_rng(1)
     X, P = (rng.random((100_000, 100), np.float32) for _ in range(2))
     Q = np.asarray(X.T @ X, np.float32)

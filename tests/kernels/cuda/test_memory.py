@@ -12,8 +12,8 @@ from corpusmill.kernels.cuda import launch, memory
 from corpusmill.kernels.cuda.jit import kernel
 from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from helpers.cuda_ptx import HostCuda
-from helpers.cuda_simulator import on_device
-from numba import config, cuda
+from helpers.on_device import emulated, on_device
+from numba import cuda
 
 
 def counted(call):
@@ -109,7 +109,6 @@ class PendingDeallocations:
         self.calls += 1
 
 
-@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator frees memory at once")
 def test_memory_of_many_dead_arrays_is_freed_at_once_and_by_one_thread_at_a_time(monkeypatch):
     host = HostCuda(0)
     pending = PendingDeallocations()
@@ -157,7 +156,7 @@ class Dispatcher:
         return CompiledKernel()
 
 
-@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator grants any shared memory")
+@pytest.mark.skipif(emulated(), reason="the device of tests/ptx replaces the request")
 @pytest.mark.parametrize("answer", ["CUDA_SUCCESS", "CUDA_ERROR_INVALID_VALUE"])
 def test_large_shared_memory_is_requested_from_the_driver(answer, monkeypatch):
     driver = pytest.importorskip("cuda.bindings.driver")
@@ -178,9 +177,7 @@ def test_large_shared_memory_is_requested_from_the_driver(answer, monkeypatch):
     assert requests == [("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", limit, "the kernel's handle", 0)]
 
 
-@pytest.mark.skipif(
-    bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda"
-)
+@pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda")
 def test_numba_has_what_these_files_use():
     """Without a device, no other test would notice that an update of numba-cuda removes them."""
     codegen = pytest.importorskip("numba.cuda.codegen")

@@ -1,7 +1,6 @@
 """Arrays that go from the device of one worker to that of another: serialized by Dask, and through the engine."""
 
 import contextlib
-import threading
 import time
 from unittest import mock
 
@@ -11,21 +10,17 @@ from corpusmill.kernels.cuda import count_rows, launch, memory, peers
 from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
 from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Operation, Total
-from corpusmill.kernels.cuda.nmf import hals as cuda_hals
 from corpusmill.kernels.cuda.nmf import products as cuda_products
 from corpusmill.kernels.cuda.nmf import sums as cuda_sums
 from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
 from corpusmill.kernels.cuda.residents import RESIDENTS
-from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.pipeline.models.skip_gram import grid_size
 from distributed import get_worker
-from helpers.cuda_simulator import few_threads
+from helpers.on_device import emulated
 from helpers.toy import write_topic_corpus
-from numba import config
 from sklearn.base import clone
 
-simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="replaces UCX by a protocol of the simulator")
-pytestmark = simulated
+pytestmark = pytest.mark.skipif(not emulated(), reason="replaces UCX by a protocol of the device of tests/ptx")
 
 
 @pytest.fixture
@@ -70,7 +65,7 @@ def test_received_sums_are_added_on_the_device_with_the_bits_of_the_host():
     rng = np.random.default_rng(1)
     left, right = (rng.random((7, 3), np.float32) for _ in range(2))
     sent = peers.sendable({"P": on_a_device(right)})
-    with LEDGER.recording() as found, few_threads(cuda_sums, THREADS=32, BLOCKS=2):
+    with LEDGER.recording() as found, mock.patch.multiple(cuda_sums, BLOCKS=2):
         total = cuda_sums.add_sums(on_a_device(left), peers.received(sent)["P"], "P")
     # The upload is that of the test.
     assert transfers(found) == {Operation.UPLOAD}
@@ -92,21 +87,7 @@ def test_arrays_beyond_the_share_of_residents_have_no_space():
 
 
 @pytest.fixture
-def _one_kernel_at_a_time():
-    """The simulator runs one kernel at a time, but the workers of these tests are threads of one process."""
-    lock = threading.Lock()
-    submit = launch.submit
-
-    def submit_alone(what):
-        with lock:
-            submit(what)
-
-    with mock.patch.object(launch, "submit", submit_alone):
-        yield
-
-
-@pytest.fixture
-def _both_workers_sweep(_one_kernel_at_a_time):
+def _both_workers_sweep():
     """The first kernel of a worker waits for that of the other one, which has a shard then."""
     begun = set()
     submit = launch.submit
@@ -126,7 +107,7 @@ def _both_workers_sweep(_one_kernel_at_a_time):
 
 
 @pytest.fixture
-def cluster(protocol, _one_kernel_at_a_time):
+def cluster(protocol):
     """Return a function that opens a cluster of two workers, which are threads of this process."""
     from distributed import Client, LocalCluster
 
@@ -149,9 +130,9 @@ def trained(opened, model, corpus):
 
 
 @pytest.fixture
-def _few_threads_of_nmf():
-    with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2, TILE=4):
-        with few_threads(cuda_sums, THREADS=32, PARTS=2, BLOCKS=2):
+def _few_blocks_of_nmf():
+    with mock.patch.multiple(cuda_products, BLOCKS=2):
+        with mock.patch.multiple(cuda_sums, BLOCKS=2):
             yield
 
 
@@ -160,7 +141,7 @@ def copies(one, other):
     return [step["device_download_calls"] - row["device_download_calls"] for step, row in history(one, other)]
 
 
-@pytest.mark.usefixtures("_few_threads_of_nmf", "_both_workers_sweep")
+@pytest.mark.usefixtures("_few_blocks_of_nmf", "_both_workers_sweep")
 def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import NMF
 
@@ -191,7 +172,7 @@ def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
     assert not any("device_receive_calls" in step for step in through_host.history_)
 
 
-@pytest.mark.usefixtures("_few_threads_of_nmf")
+@pytest.mark.usefixtures("_few_blocks_of_nmf")
 def test_a_worker_without_a_device_gets_sums_through_the_host(cluster, protocol, tmp_path):
     from corpusmill import NMF
     from corpusmill.pipeline.engine.cluster import exchange
@@ -210,7 +191,7 @@ def test_columns_of_strata_go_from_device_to_device(cluster, protocol, tmp_path)
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=8, n_chunks=2, documents=4, length=5)
     options = {"window": 2, "min_count": 1, "negative": 2, "sample": 0, "epochs": 1, "n_blocks": 2, "device": "cuda"}
-    with mock.patch.object(grid_size, "MIN_PASSES", 2), few_threads(cuda_cells, THREADS=64):
+    with mock.patch.object(grid_size, "MIN_PASSES", 2):
         found = trained(cluster("ucx"), Word2Vec(8, **options), corpus)
         alone = Word2Vec(8, **options).fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(found.wv.vectors, alone.wv.vectors)
@@ -224,13 +205,13 @@ def test_columns_of_strata_go_from_device_to_device(cluster, protocol, tmp_path)
 
 
 @pytest.fixture
-def _few_threads_of_lda():
-    with few_threads(cuda_esca, WARPS=1, BLOCKS=1), few_threads(document_counts, THREADS=32, BLOCKS=1, WARPS=1):
-        with few_threads(word_counts, THREADS=32, BLOCKS=1), few_threads(count_rows, BLOCKS=1):
+def _few_blocks_of_lda():
+    with mock.patch.multiple(cuda_esca, BLOCKS=1), mock.patch.multiple(document_counts, BLOCKS=1, WARPS=1):
+        with mock.patch.multiple(word_counts, BLOCKS=1), mock.patch.multiple(count_rows, BLOCKS=1):
             yield
 
 
-@pytest.mark.usefixtures("_few_threads_of_lda", "_both_workers_sweep")
+@pytest.mark.usefixtures("_few_blocks_of_lda", "_both_workers_sweep")
 def test_counts_of_lda_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import LDA
 
@@ -255,7 +236,7 @@ def test_counts_of_lda_go_from_device_to_device(cluster, protocol, tmp_path):
     assert not any("device_receive_calls" in step for step in through_host.history_)
 
 
-@pytest.mark.usefixtures("_few_threads_of_lda")
+@pytest.mark.usefixtures("_few_blocks_of_lda")
 def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_path):
     from corpusmill import LDA
     from corpusmill.pipeline.engine.packing import unpack
@@ -294,7 +275,7 @@ def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp
     # Then the size of a sum does not depend on which worker has swept which chunk.
     assert all(len(corpus.read_chunk(chunk).word_ids) == V for chunk in range(4))
     model = RandomIndexing(D, window=2, seed_length=4, retrain=1, device="cuda")
-    with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
+    with mock.patch.multiple(cuda_accumulate, PIECE=40):
         direct, through_host = (trained(cluster(name), clone(model), corpus) for name in ("ucx", "tcp"))
         alone = clone(model).fit(corpus, evaluate_every=0)
     on_host = clone(model).set_params(device="cpu").fit(corpus, evaluate_every=0)
@@ -313,7 +294,7 @@ def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp
 
 
 @pytest.mark.parametrize("model", ["lda", "random indexing"])
-@pytest.mark.usefixtures("_few_threads_of_lda")
+@pytest.mark.usefixtures("_few_blocks_of_lda")
 def test_other_models_get_deltas_through_the_host_without_a_device(model, cluster, protocol, tmp_path):
     from corpusmill import LDA, RandomIndexing
     from corpusmill.pipeline.engine.cluster import exchange
@@ -324,7 +305,7 @@ def test_other_models_get_deltas_through_the_host_without_a_device(model, cluste
         "random indexing": RandomIndexing(45, window=2, seed_length=4, device="cuda"),
     }
     with mock.patch.object(exchange, "takes_from_device", return_value=False):
-        with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
+        with mock.patch.multiple(cuda_accumulate, PIECE=40):
             found = trained(cluster("ucx"), clone(models[model]), corpus)
     expected = clone(models[model]).set_params(device="cpu").fit(corpus, evaluate_every=0)
     for name, array in expected.model_.block(0).items():

@@ -7,7 +7,7 @@ from corpusmill.kernels.cuda.caches import COPIES
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
 from corpusmill.kernels.cuda.memory import download, download_during, upload
 from corpusmill.kernels.cuda.pinned import MIN_BYTES, PINNED_RESULTS, PinnedResults
-from helpers.cuda_simulator import on_device
+from helpers.on_device import on_device
 
 pytestmark = on_device
 N = MIN_BYTES // 4

@@ -1,10 +1,11 @@
 """Bytes that a sweep copies, and how often kernels are launched and the host waits: formulas for each model.
 
 A sweep uploads only arrays that are not on the device yet, and downloads only its results. These tests fail when a
-change adds a copy, a launch or a wait, and name it. They run in the simulator or on a device.
+change adds a copy, a launch or a wait, and name it. They run .
 """
 
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -32,11 +33,10 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
-from helpers.cuda_simulator import few_threads, on_device
 from helpers.cuda_traffic import Traffic
 from helpers.graphs import adjacency, random_graph
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
-from numba import config
 from scipy import sparse
 
 pytestmark = on_device
@@ -77,8 +77,8 @@ def uploads_of_model(model, leave_out):
 
 
 @pytest.fixture
-def _few_threads():
-    with few_threads(cuda_esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
+def _few_blocks():
+    with mock.patch.multiple(cuda_esca, BLOCKS=2), mock.patch.multiple(document_counts, BLOCKS=2, WARPS=2):
         yield
 
 
@@ -86,7 +86,7 @@ def model_bytes(uploads):
     return sum(nbytes for cause, nbytes in uploads.items() if cause.startswith(("model.", "prior.")))
 
 
-@pytest.mark.usefixtures("_few_threads")
+@pytest.mark.usefixtures("_few_blocks")
 def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
     chunk = lda_case()
     T, D, S = chunk.n_tokens, chunk.n_documents, len(chunk.word_ids)
@@ -136,18 +136,18 @@ def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
     assert third.waits == second.waits
 
 
-@pytest.mark.usefixtures("_few_threads")
+@pytest.mark.usefixtures("_few_blocks")
 def test_counts_of_words_stay_on_the_device():
     chunk = lda_case()
     z = np.random.default_rng(1).integers(0, K, chunk.n_tokens).astype(np.uint16)
     found = {"counts": None}
 
     def add():
-        with few_threads(word_counts, THREADS=64, BLOCKS=2):
+        with mock.patch.multiple(word_counts, BLOCKS=2):
             found["counts"] = cuda_esca.add_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K, found["counts"])
 
     def finish():
-        with few_threads(word_counts, THREADS=64, BLOCKS=2):
+        with mock.patch.multiple(word_counts, BLOCKS=2):
             found["finished"] = cuda_esca.finish_words(found["counts"])
 
     first = Traffic(add)
@@ -194,7 +194,7 @@ def test_mini_batches_upload_counts_and_download_topics():
     batches = -(-chunk.n_documents // documents)
 
     def draw():
-        with few_threads(cuda_collapsed, THREADS=32, BLOCKS=2):
+        with mock.patch.multiple(cuda_collapsed, BLOCKS=2):
             cuda_collapsed.minibatch(tokens, tables, z, random.key(1), chunk.doc_ptr, documents)
 
     draw()
@@ -213,13 +213,13 @@ def rule_bytes(rule, K=5):
 
 
 @pytest.fixture
-def _few_threads_of_nmf():
-    with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2, TILE=4):
-        with few_threads(cuda_sums, THREADS=32, PARTS=2, BLOCKS=2):
+def _few_blocks_of_nmf():
+    with mock.patch.multiple(cuda_products, BLOCKS=2):
+        with mock.patch.multiple(cuda_sums, BLOCKS=2):
             yield
 
 
-@pytest.mark.usefixtures("_few_threads_of_nmf")
+@pytest.mark.usefixtures("_few_blocks_of_nmf")
 @pytest.mark.parametrize("form", ["sparse", "dense"])
 def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
     rng = np.random.default_rng(0)
@@ -268,7 +268,7 @@ def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
     # P never leaves the device, and the old W is there already.
     last = Traffic(update)
     assert last.uploads == rule_bytes(rule)
-    parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
+    parts = cuda_sums.PARTS
     assert last.downloads == {"Q": 8 * 5 * 5, "W sums": 8 * (5 * 5 + parts), "W": W.nbytes}
     assert last.waits == {"Q": 1, "W sums": 1, "W": 1}
     # The next sweep finds the new W on the device.
@@ -276,7 +276,7 @@ def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
     assert Traffic(sweep).uploads == rule_bytes(rule)
 
 
-@pytest.mark.usefixtures("_few_threads_of_nmf")
+@pytest.mark.usefixtures("_few_blocks_of_nmf")
 @pytest.mark.parametrize("n_blocks", [1, 2])
 def test_epochs_of_nmf_upload_nothing_but_the_rules_of_updates(n_blocks, tmp_path):
     from corpusmill import NMF
@@ -285,7 +285,7 @@ def test_epochs_of_nmf_upload_nothing_but_the_rules_of_updates(n_blocks, tmp_pat
     K, V, D, chunks = 3, corpus.n_words, corpus.n_documents, len(corpus.chunks)
     model = NMF(K, max_iter=3, tol=0, device="cuda", n_blocks=n_blocks).fit(corpus)
     rule = sum(rule_bytes(hals.update_rule(np.eye(K)), K).values())
-    parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
+    parts = cuda_sums.PARTS
     for row in model.history_[1:]:
         # Several blocks are joined on the device for the sweeps of an epoch.
         assert row["device_upload_bytes"] == (chunks + n_blocks) * rule
@@ -307,8 +307,7 @@ def test_matrices_in_training_are_copied_once_in_each_direction(method):
     W_in, W_out = (rng.normal(0, 0.3, (9, 64)).astype(np.float32) for _ in range(2))
 
     def train():
-        with few_threads(cuda_skip_gram, THREADS=64):
-            cuda_skip_gram.train(method, text, options, W_in, W_out)
+        cuda_skip_gram.train(method, text, options, W_in, W_out)
 
     first = Traffic(train)
     matrices = {"W_in": W_in.nbytes, "W_out": W_out.nbytes}
@@ -342,12 +341,11 @@ def test_random_indexing_downloads_the_sums_of_a_shard_once():
     found = {}
 
     def add():
-        with few_threads(cuda_accumulate, THREADS=32):
-            sums = cuda_accumulate.accumulate(tokens, window, seeds, 41)
-            parts = [(np.arange(n_words), sums)]
-            if "sums" in found:
-                parts.insert(0, (np.arange(n_words), found["sums"]))
-            found["sums"] = cuda_accumulate.sum_at(n_words, parts)
+        sums = cuda_accumulate.accumulate(tokens, window, seeds, 41)
+        parts = [(np.arange(n_words), sums)]
+        if "sums" in found:
+            parts.insert(0, (np.arange(n_words), found["sums"]))
+        found["sums"] = cuda_accumulate.sum_at(n_words, parts)
 
     first = Traffic(add)
     of_window = sum(array.nbytes for array in (window.offsets, window.shifts, window.weights))
@@ -372,8 +370,7 @@ def test_walks_upload_the_graph_once_and_download_the_walks():
     starts = np.arange(9, dtype=np.uint32)
 
     def walk():
-        with few_threads(cuda_walks, THREADS=4):
-            cuda_walks.walk(walker, starts, 12, random.key(7))
+        cuda_walks.walk(walker, starts, 12, random.key(7))
 
     first = Traffic(walk)
     assert sizes("graph", graph).items() <= first.uploads.items()
@@ -394,8 +391,7 @@ def test_a_cell_uploads_its_pairs_and_negatives_and_leaves_both_blocks_on_the_de
     table = np.sort(rng.integers(0, rows, size)).astype(np.uint16)
     options = CellOptions(5, 1.0, 0.1, 0.025, 1e-6, 1e-4, random.key(1))
     assert number_of_groups(rows, rows) == G
-    with few_threads(cuda_cells, THREADS=32):
-        first, again = (Traffic(lambda: cuda_cells.train_cell(*W, pairs, table, options)) for _ in range(2))
+    first, again = (Traffic(lambda: cuda_cells.train_cell(*W, pairs, table, options)) for _ in range(2))
     of_cell = {
         "pairs": 4 * n,
         "bounds": 8 * (G * G + 1),

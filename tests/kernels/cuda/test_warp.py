@@ -1,4 +1,4 @@
-"""Operations of a warp against NumPy, in the simulator or on a device."""
+"""Operations of a warp against NumPy."""
 
 import importlib.util
 import re
@@ -9,12 +9,10 @@ from corpusmill.kernels.cuda import warp
 from corpusmill.kernels.cuda.launch import Launch
 from corpusmill.kernels.cuda.lda.model import tree_nodes
 from helpers import cuda_ptx
-from helpers.cuda_simulator import on_device
-from numba import config, cuda
+from helpers.on_device import on_device
+from numba import cuda
 
-compiles = pytest.mark.skipif(
-    bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs the compiler"
-)
+compiles = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="needs the compiler")
 
 
 @on_device
@@ -82,8 +80,6 @@ def test_votes_of_any_lane_are_not_negative(lanes, first):
 
 @compiles
 def test_votes_are_widened_without_a_sign():
-    """Only the compiled code shows this: the simulator's votes are Python's integers."""
-
     @cuda.jit
     def vote(predicates, votes):
         votes[0] = np.int64(warp.ballot(predicates[0]))

@@ -1,6 +1,7 @@
 """Where kernels run: the choice of the device, its limits, and that only workers use a device."""
 
 import inspect
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -188,13 +189,13 @@ def test_a_device_that_fails_is_an_error_but_a_worker_that_is_lost_is_not(worker
 SCRIPT = """
 import sys
 import numpy as np
-from helpers import cuda_worker
+from tests.ptx import device
 from corpusmill import LDA
 from corpusmill import open_cluster
 
 if __name__ == "__main__":
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
-        client.run(cuda_worker.simulate)
+        client.run(device.install)
         model = LDA(3, max_iter=2, device="cuda")
         model.fit(sys.argv[1], client=client, run=sys.argv[2], evaluate_every=0).save(sys.argv[3])
     assert "numba.cuda" not in sys.modules, "the client has loaded what makes contexts"
@@ -203,12 +204,12 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_only_workers_touch_a_device(corpus, tmp_path):
-    """A worker with a simulated device trains the same model as a CPU; the process of the client does not load CUDA."""
+    """A worker with the device of tests/ptx trains the CPU's model; the process of the client does not load CUDA."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     tests = Path(__file__).parents[2]
     command = [sys.executable, str(script), corpus.url, str(tmp_path / "run"), str(tmp_path / "model")]
-    environment = {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(tests), "PATH": ""}
+    environment = {"CORPUSMILL_PTX": "9.0", "PYTHONPATH": str(tests.parent), "PATH": os.environ["PATH"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     expected = LDA(3, max_iter=2, device="cpu").fit(corpus, evaluate_every=0)

@@ -1,4 +1,6 @@
-"""AGA-LDA against the CPU's mini-batches, in the simulator or on a device."""
+"""AGA-LDA against the CPU's mini-batches."""
+
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda import collapsed as cpu
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 
 K, W = 20, 12
 
@@ -34,7 +36,7 @@ def test_mini_batches_equal_those_of_the_cpu(documents, words_of_a_panel, monkey
     chunk, tokens = case()
     z = np.random.default_rng(2).integers(0, K, chunk.n_tokens).astype(np.uint16)
     tables, expected, found = tables_of(tokens, z, chunk.n_documents), z.copy(), z.copy()
-    with few_threads(lda_collapsed, THREADS=32, BLOCKS=2):
+    with mock.patch.multiple(lda_collapsed, BLOCKS=2):
         lda_collapsed.minibatch(tokens, tables, found, random.key(1), chunk.doc_ptr, documents)
     cpu.minibatch(tokens, tables, expected, random.key(1), chunk.doc_ptr, documents)
     # Sums are rounded in another order, so a draw next to the boundary of two topics may differ.

@@ -1,4 +1,4 @@
-"""LDA on a device against LDA on the CPU, to the bit: in the simulator, or on a device if there is one."""
+"""LDA on a device against LDA on the CPU, to the bit."""
 
 from unittest import mock
 
@@ -16,9 +16,9 @@ from corpusmill.kernels.errors import DeviceError
 from corpusmill.kernels.lda import esca as cpu
 from corpusmill.kernels.lda.counts import count_documents, count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import emulated, on_device
 from helpers.toy import write_topic_corpus
-from numba import config, cuda
+from numba import cuda
 
 BETA = 0.01
 
@@ -43,8 +43,8 @@ def small_case(n_topics, n_tokens=50, n_words=12, n_documents=5, seed=0):
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
-    with few_threads(lda, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
+def _few_blocks():
+    with mock.patch.multiple(lda, BLOCKS=2), mock.patch.multiple(document_counts, BLOCKS=2, WARPS=2):
         yield
 
 
@@ -216,10 +216,10 @@ def test_a_long_document_is_refused():
         lda.sweep(chunk, [model_of(chunk, z, 10, 1)], z, random.key(0))
 
 
-simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="a device checks no bounds, and rarely fails")
+on_ptx = pytest.mark.skipif(not emulated(), reason="a GPU checks no bounds, and rarely fails")
 
 
-@simulated
+@on_ptx
 def test_an_error_names_its_kernel():
     chunk, z = small_case(5)
     broken = chunk._replace(word_to_doc_order=chunk.word_to_doc_order + np.uint32(1 << 20))
@@ -227,7 +227,7 @@ def test_an_error_names_its_kernel():
         lda.sweep(broken, [model_of(chunk, z, 5, 12)], z, random.key(0))
 
 
-@simulated
+@on_ptx
 @pytest.mark.parametrize(("where", "call"), [("stream", "synchronize"), ("event", "record")])
 def test_a_late_error_names_the_kernels_before_it(where, call):
     chunk, z = small_case(5)

@@ -10,14 +10,14 @@ from corpusmill.kernels.cuda.lda import word_counts
 from corpusmill.kernels.cuda.ledger import LEDGER
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.lda import counts as cpu
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
+def _few_blocks():
     # On a device too, some words of these texts are frequent, and others are rare.
-    with few_threads(word_counts, THREADS=64, BLOCKS=2), mock.patch.object(word_counts, "RARE", 7):
+    with mock.patch.multiple(word_counts, BLOCKS=2), mock.patch.object(word_counts, "RARE", 7):
         yield
 
 
@@ -52,7 +52,6 @@ def assert_equal(found, expected):
 
 @on_device
 @pytest.mark.parametrize("fits", [True, False])
-# Many topics take the simulator long.
 @pytest.mark.parametrize(
     ("n_topics", "words"), [(80, (0, 12)), (80, (3, 9)), (80, (5, 5)), (2100, (3, 9)), (2100, (5, 5))]
 )

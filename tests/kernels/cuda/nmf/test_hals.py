@@ -10,15 +10,15 @@ from corpusmill.kernels.cuda.nmf import sums as nmf_sums
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.nmf import hals as cpu
 from corpusmill.kernels.nmf import products
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
 from scipy import sparse
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
-    with few_threads(nmf, THREADS=64), few_threads(nmf_products, BLOCKS=2, TILE=4):
-        with few_threads(nmf_sums, THREADS=32, PARTS=2, BLOCKS=2):
+def _few_blocks():
+    with mock.patch.multiple(nmf_products, BLOCKS=2):
+        with mock.patch.multiple(nmf_sums, BLOCKS=2):
             yield
 
 

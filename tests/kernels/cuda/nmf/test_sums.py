@@ -9,14 +9,14 @@ from corpusmill.kernels.cuda import memory
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
 from corpusmill.kernels.cuda.nmf import sums as nmf_sums
 from corpusmill.kernels.cuda.residents import RESIDENTS
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 
 pytestmark = on_device
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
-    with few_threads(nmf_sums, THREADS=32, PARTS=2, BLOCKS=2):
+def _few_blocks():
+    with mock.patch.multiple(nmf_sums, BLOCKS=2):
         yield
 
 

@@ -11,13 +11,13 @@ from corpusmill.kernels.cuda.random_indexing import accumulate as ri
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.random_indexing import accumulate as cpu
 from corpusmill.kernels.random_indexing import text as ri_text
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
-    with few_threads(ri, THREADS=32, PIECE=5):
+def _few_blocks():
+    with mock.patch.multiple(ri, PIECE=40):
         yield
 
 
@@ -47,7 +47,7 @@ def on_host(array):
 def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
     tokens, window, seeds = small_case(order, weighting)
     # Pieces of four or five occurrences are counted, shorter ones are not.
-    with few_threads(ri, COUNTED=3, COUNT_FROM=4):
+    with mock.patch.multiple(ri, COUNTED=3):
         limit = tile_bytes + 4 * ri.COUNTED * len(window.offsets)
         with mock.patch.object(ri, "shared_memory_limit", return_value=limit):
             found = on_host(ri.accumulate(tokens, window, seeds, 41))
@@ -60,7 +60,7 @@ def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
 @pytest.mark.parametrize("shared_bytes", [40, 64])
 def test_a_window_that_is_too_wide_for_all_counters_has_fewer_or_none(shared_bytes):
     tokens, window, seeds = small_case()
-    with few_threads(ri, COUNTED=3, COUNT_FROM=4):
+    with mock.patch.multiple(ri, COUNTED=3):
         with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
             found = on_host(ri.accumulate(tokens, window, seeds, 41))
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))

@@ -13,7 +13,7 @@ from corpusmill.kernels.word2vec import cells as cpu
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
 from corpusmill.pipeline.engine.worker.grid_training import DEVICE_SHARE, plan_grid
 from corpusmill.pipeline.models.skip_gram import grid_size
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
 
 from benchmarks.gpu.cells import train_sub_cells
@@ -22,9 +22,8 @@ pytestmark = on_device
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
-    with few_threads(cells, THREADS=64):
-        yield
+def _few_blocks():
+    yield
 
 
 def make_case(n, n_centres, skew=0.1, dimension=64, n_contexts=40):

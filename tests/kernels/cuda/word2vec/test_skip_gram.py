@@ -9,14 +9,14 @@ from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.word2vec import skip_gram as cpu
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_table
-from helpers.cuda_simulator import few_threads, on_device
+from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
 
 
 @pytest.fixture(autouse=True)
-def _few_threads():
+def _few_blocks():
     # One block, so that updates come in the CPU's order on a device too.
-    with few_threads(word2vec, THREADS=64), mock.patch.object(word2vec, "BLOCKS", 1):
+    with mock.patch.object(word2vec, "BLOCKS", 1):
         yield
 
 

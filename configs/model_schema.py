@@ -20,8 +20,11 @@ Device = Annotated[
     Field(description="Where the kernels run. auto takes the CUDA device of a worker that has one"),
 ]
 Blocks = Annotated[
-    PositiveInt,
-    Field(description="Number of blocks of words that the model is split into. A task holds one block at a time"),
+    PositiveInt | Literal["auto"],
+    Field(
+        description="Number of blocks of words that the model is split into. A task holds one block at a time. auto "
+        "takes as few as the memory of the workers allows"
+    ),
 ]
 
 
@@ -43,7 +46,7 @@ class LDAConfig(Section):
         True,
         description="Exclude a token from the counts while its topic is drawn. false is ESCA as published",
     )
-    n_blocks: Blocks = 1
+    n_blocks: Blocks = "auto"
     sampler: Literal["esca", "gibbs", "warp", "auto", "cgs", "minibatch"] = Field(
         "esca",
         description="Algorithm that draws topics. gibbs suits few or short documents; warp suits thousands of topics; "
@@ -111,7 +114,7 @@ class NMFConfig(Section):
     )
     weighting: Literal["counts", "tfidf"] = Field("counts", description="Entries of the matrix made from a corpus")
     dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the factors")
-    n_blocks: Blocks = 1
+    n_blocks: Blocks = "auto"
     restarts: PositiveInt = Field(
         1,
         description="Number of factorisations that are trained side by side, with consecutive seeds from random_state. "
@@ -260,7 +263,7 @@ class RandomIndexingConfig(Section):
     document_weights: Literal["none", "idf", "entropy"] = Field(
         "none", description="Weight of a word in the vector of a document"
     )
-    n_blocks: Blocks = 1
+    n_blocks: Blocks = "auto"
     device: Device = "auto"
 
     @model_validator(mode="after")
@@ -286,7 +289,7 @@ class OwnModelConfig(Section, extra="allow"):
     kind: str = Field("my_module:MyModel", pattern=CLASS_PATTERN, description="Module and class")
     parameters: dict[str, Any] = Field({}, description="Fields of the algorithm, except bounds")
     max_iter: PositiveInt = Field(10, description="Number of epochs")
-    n_blocks: Blocks = 1
+    n_blocks: PositiveInt = Field(1, description="Number of blocks of words that the model is split into")
     random_state: Seed = 0
 
 

@@ -15,8 +15,8 @@ The rows of the model are cut into blocks, so that neither a sweep nor an update
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ MAX_SHARDS = 256
 #: run is resumed. On another device or with other threads, results have the same bits or differ by rounding. A larger
 #: ``max_iter`` continues the run for longer.
 EXECUTION_PARAMETERS = ("device", "threads", "max_iter")
+#: Fields of algorithms that say how the model is cut. See `Algorithm.recut`.
+CUT = ("bounds", "n_ranges")
 
 DataT = TypeVar("DataT", bound=TrainingData)
 ChunkT = TypeVar("ChunkT")
@@ -191,8 +193,8 @@ class Needs:
         r + 2 * rounds and so on. Use more than one if the deltas of all shards are too large to be kept at once.
     ranges : int, default=1
         Number of ranges of blocks. A step sweeps its shards once for each range, and updates the blocks of the range
-        before it goes on. Use more than one if the deltas of all blocks are too large to be kept at once. Only for
-        models without a state.
+        before it goes on. Use more than one if the deltas of all blocks are too large to be kept at once. A model with
+        a state needs `Algorithm.later_deltas`.
     begins : int, default=1
         Number of blocks that one task begins. Use all if they share work.
     """
@@ -321,6 +323,21 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Number of rows of the model."""
         return self.bounds[-1]
 
+    def recut(self, cut: Mapping[str, Any]) -> Self:
+        """Return the same algorithm with its model cut in another way, by the fields of `CUT` in ``cut``."""
+        known = {field.name for field in fields(self)}
+        found = {name: cut[name] for name in CUT if name in cut and name in known}
+        return replace(self, **{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
+
+    def recut_block(self, arrays: Arrays, block: int) -> Arrays:
+        """Return the arrays of a block whose rows were in blocks of another cut; override it if they name rows."""
+        return arrays
+
+    @property
+    def cut(self) -> dict[str, Any]:
+        """How the model is cut."""
+        return {name: getattr(self, name) for name in CUT if hasattr(self, name)}
+
     # --- before the first step ---
 
     @abstractmethod
@@ -345,6 +362,13 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         self, model: ModelView, chunk: ChunkT, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Run the kernel on one chunk. ``state`` must stay unchanged."""
+
+    def later_deltas(self, model: ModelView, chunk: ChunkT, state: Arrays, shard: Shard) -> list[Arrays]:
+        """Return the deltas of a range after the first one, for a model with a state.
+
+        ``state`` is what the sweep of the first range has returned in this step.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has a state, and several ranges: define later_deltas")
 
     @abstractmethod
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:

@@ -7,15 +7,17 @@ computed in the current epoch.
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 from ...io.errors import DataError
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.object_stores import REQUESTS
-from ...io.stores.store import DATA_KINDS, Arrays, check_free
-from .algorithm import Metrics, add, add_numbers, nbytes
+from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
+from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, nbytes
 from .data import TrainingData, count_shards, shard_chunks
 from .evaluation import Evaluator
 from .events import (
@@ -32,8 +34,8 @@ from .events import (
 from .executors import Executor
 from .grid import has_grid
 from .memory import Capacity
-from .plan import describe_devices, make_plan, must_compile
-from .run import OwnedRun, RunStore, check_run, describe, describe_changes, is_same_run
+from .plan import describe_devices, must_compile, plan_run
+from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run
 from .sweeps import RangeSweep
 from .training import Training
 from .worker import tasks
@@ -90,7 +92,6 @@ class _Engine:
     pruner: ThreadPoolExecutor
 
     def __init__(self, training: Training, executor: Executor):
-        self.training = training
         self.executor = executor
         self.algorithm = training.algorithm
         self.data: TrainingData = training.data
@@ -99,6 +100,20 @@ class _Engine:
             raise DataError(f"{self.data.title}: has no chunk to train on")
         needs = self.algorithm.needs(self.data, 1)
         workers = self.executor.capacities(devices=needs.device != "cpu")
+        store = training.run.store
+        check_free(store, *DATA_KINDS)
+        self.found, self.tag = read_commit(store, "run.json")
+        #: As the run was begun. Its identity has this cut, and the blocks of the last step may have another one.
+        self.begun = self.algorithm
+        if self.found is not None and training.cut is not None:
+            check_run(self.found, training.run.url)
+            self.begun = _cut_as_stored(self.algorithm, self.found["parameters"])
+            self.algorithm = _cut_as_stored(self.algorithm, self.found.get("cut", self.begun.cut))
+        self.stored_cut = self.algorithm.cut
+        self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.advice)
+        if self.found is None:
+            self.begun = self.algorithm
+        self.training = replace(training, algorithm=self.algorithm)
         self.needs = self.algorithm.needs(self.data, len(workers))
         n_chunks = len(self.data.chunks)
         n_shards = count_shards(n_chunks, needs.shards)
@@ -117,12 +132,6 @@ class _Engine:
         self._pruning: Future[None] | None = None
         self.grid = self.algorithm if has_grid(self.algorithm) else None
         self.threads = sum(self._training_threads(worker) for worker in workers)
-        # Most workers are equal, and a plan looks at all chunks.
-        kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
-        plans = []
-        for worker in kinds.values():
-            plans.append(make_plan(self.algorithm, self.data, worker, len(workers), training.advice))
-        self.plan = min(plans, key=lambda plan: plan.cache)
         self.devices = describe_devices(self.needs, self.data, workers, self.grid is not None)
 
     def _training_threads(self, worker: Capacity) -> int:
@@ -247,12 +256,9 @@ class _Engine:
     def _open(self) -> int:
         """Become the owner of the run, or of a new one in its folder; return its last committed step."""
         training = self.training
-        description = describe(
-            self.algorithm, self.data, training.previous, training.seed, self.shards, training.config
-        )
+        description = describe(self.begun, self.data, training.previous, training.seed, self.shards, training.config)
         store = training.run.store
-        check_free(store, *DATA_KINDS)
-        found, tag = read_commit(store, "run.json")
+        found = self.found
         if found is not None:
             check_run(found, training.run.url)
             if not is_same_run(found, description):
@@ -265,15 +271,22 @@ class _Engine:
                 )
             self._check_length()
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
-        self.run = training.run.take_over(is_new=found is None)
+        self.run = replace(training.run.take_over(is_new=found is None), blocks=blocks_folder(found or {}))
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
-        self.run.write_meta(description, tag)
+        if found is not None and "cut" in found:
+            description["cut"] = found["cut"]
+        if found is None or self.algorithm.cut == self.stored_cut or self.run.step < 0:
+            self._write_meta(description)
+        else:
+            self._recut(description)
         self.job = tasks.Job(
-            training=training.for_tasks(RunStore(store.absolute, self.run.owner, self.run.owners)),
+            training=training.for_tasks(self.run.for_tasks()),
             n_chunks=len(self.data.chunks),
             needs=self.needs,
             keeps_state=self.plan.keeps_state,
             cache_bytes=self.plan.cache,
+            kept_bytes=self.plan.kept,
+            held_bytes=self.plan.held,
             # A store in memory does not make threads wait, so other threads would only cost time.
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
             name=self.name,
@@ -282,6 +295,30 @@ class _Engine:
         if self.run.step < 0:
             self._begin()
         return self.run.step
+
+    def _write_meta(self, description: JsonObject) -> None:
+        """Write run.json, with the present cut of the model if it is not the one that the run was begun with."""
+        if self.algorithm.cut != self.begun.cut:
+            description |= {"cut": self.algorithm.cut}
+        else:
+            description.pop("cut", None)
+        self.run.write_meta(description, self.tag)
+        self.run = replace(self.run, blocks=blocks_folder(description))
+
+    def _recut(self, description: JsonObject) -> None:
+        """Write the blocks of the last step again, as the model is cut now.
+
+        They are in another folder until run.json is replaced. So readers, and a run that is interrupted here, have the
+        former blocks.
+        """
+        before = self.run.for_tasks()
+        after = replace(before, blocks=blocks_folder({"cut": self.algorithm.cut}))
+        bounds = self.stored_cut["bounds"]
+        arguments = [
+            (before, after, self.run.step, bounds, self.algorithm, block) for block in range(self.algorithm.n_blocks)
+        ]
+        self.executor.map(tasks.recut_block, arguments, name="recut")
+        self._write_meta(description)
 
     def _check_length(self) -> None:
         """Raise DataError if the run has more epochs than are wanted now.
@@ -430,3 +467,10 @@ class _Engine:
         """Call every callback; return whether one of them returned True."""
         answers = [callback(event) for callback in self.training.callbacks]
         return any(answers)
+
+
+def _cut_as_stored(algorithm: AnyAlgorithm, cut: Mapping[str, Any]) -> AnyAlgorithm:
+    """Return the algorithm cut as a stored run is. If that has other rows, it is another run, which `_open` refuses."""
+    if cut["bounds"][-1] != algorithm.n_rows:
+        return algorithm
+    return algorithm.recut(cut)

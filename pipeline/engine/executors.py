@@ -17,6 +17,7 @@ from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
 from .cluster.watch import ClusterWatch, TaskLost, await_worker, workers_of
 from .device import DeviceMemory, device_memory
+from .limits import memory_limit
 from .memory import Capacity
 from .worker.cache import CACHE
 from .worker.contributions import (
@@ -156,14 +157,12 @@ class Synchronous(Executor):
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """One worker with one thread and this process's memory limit, or its share of it."""
-        from distributed.system import MEMORY_LIMIT
-
         device = device_memory() if devices else DeviceMemory()
-        shares, limit = self.processes, MEMORY_LIMIT
+        shares, limit = self.processes, memory_limit()
         if (worker := worker_of_task()) is not None:
             # Other threads of the worker run tasks too, which may be trainings.
             shares = worker.state.nthreads
-            limit = worker.memory_manager.memory_limit or MEMORY_LIMIT
+            limit = worker.memory_manager.memory_limit or limit
         return [Capacity("this process", "", 1, limit // shares, device.nbytes // shares, device.manager)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
@@ -215,7 +214,7 @@ class Synchronous(Executor):
         sources = [contribution.source for contribution in contributions]
         (capacity,) = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = [capacity.address] * phase.job.algorithm.n_blocks
-        plan = plan_grid(phase, "", addresses, capacity.memory, capacity.device)
+        plan = plan_grid(phase, "", addresses, capacity.device)
         return train_here(plan, sources, self._deltas.fetch, partial(on_cells, capacity.name))
 
 
@@ -385,9 +384,8 @@ class OnDask(Executor):
 
         capacities = self.capacities(devices=phase.job.needs.device != "cpu")
         addresses = balanced_places([1] * phase.job.algorithm.n_blocks, capacities)
-        memory = min(capacity.memory for capacity in capacities)
         device = min((capacity.device for capacity in capacities if capacity.device), default=0)
-        plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory, device)
+        plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, device)
         grid = ClusterGrid(self.client, plan, contributions, on_cells, self._fail)
         self._subscribe(trained_topic(phase.job.name), grid.receiver)
         with self._watch.unless_stalled(lambda: grid.keys):

@@ -59,8 +59,6 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ----------
     row_arrays, column_arrays : tuple of str
         Names of the arrays that a block's cells change, as a row of the grid and as a column.
-    held_share : float
-        Share of a worker's memory for blocks that wait for their next cell. Those that do not fit wait on its disk.
 
     Notes
     -----
@@ -112,7 +110,6 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
 
     row_arrays: ClassVar[tuple[str, ...]]
     column_arrays: ClassVar[tuple[str, ...]]
-    held_share: ClassVar[float] = 0.25
 
     passes: int = 1
     threads: int = 1

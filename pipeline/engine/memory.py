@@ -41,23 +41,20 @@ class Capacity:
         return f"worker {self.name}" if self.address else self.name
 
 
-def usable_bytes(limit: int, held_share: float = 0.0) -> int:
-    """Return the bytes that the tasks of a worker may use if its memory limit is ``limit`` bytes; 0 is no limit.
-
-    ``held_share`` is the share of the limit for results that wait for other tasks.
-    """
+def usable_bytes(limit: int) -> int:
+    """Return the bytes that the tasks of a worker may use if its memory limit is ``limit`` bytes; 0 is no limit."""
     if not limit:
         return UNLIMITED
-    return max(0, int(limit * (PLANNED_SHARE - held_share)) - PROCESS_BYTES)
+    return max(0, int(limit * PLANNED_SHARE) - PROCESS_BYTES)
 
 
-def limit_for(usable: int, held_share: float = 0.0) -> str:
-    """Return the smallest memory limit that lets tasks use ``usable`` bytes, as settings take it, such as 640MiB."""
-    limit = math.ceil((usable + PROCESS_BYTES) / (PLANNED_SHARE - held_share) / _MIB)
+def limit_for(usable: int) -> int:
+    """Return the smallest memory limit that lets tasks use ``usable`` bytes, in whole MiB."""
+    limit = math.ceil((usable + PROCESS_BYTES) / PLANNED_SHARE / _MIB)
     # Rounding may have lost a byte.
-    while usable_bytes(limit * _MIB, held_share) < usable:
+    while usable_bytes(limit * _MIB) < usable:
         limit += 1
-    return f"{limit}MiB"
+    return limit * _MIB
 
 
 def keep_freed_memory(limit: int) -> bool:

@@ -1,5 +1,7 @@
 """Smaller forms of arrays, for the network and for the store. `unpack` and `widen` recognise them by their names."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...io.stores.store import Arrays
@@ -87,6 +89,32 @@ def unpacked_bytes(arrays: Arrays) -> int:
         return sum(array.nbytes for array in arrays.values())
     n_rows, n_entries = read_header(arrays[name])
     return 8 * (n_rows + 1) + 6 * n_entries
+
+
+def rows_of_block(arrays: Arrays, n_rows: int, first: int, stop: int) -> Arrays:
+    """Return the rows ``first`` to ``stop - 1`` of a block of ``n_rows`` rows, dense or sparse. Scalars stay."""
+    if (row_ptr := arrays.get("row_ptr")) is not None:
+        entries = slice(row_ptr[first], row_ptr[stop])
+        found = {name: array[entries].copy() for name, array in arrays.items() if name != "row_ptr"}
+        return {"row_ptr": row_ptr[first : stop + 1] - row_ptr[first]} | found
+    return {
+        name: array[first:stop].copy() if np.ndim(array) and len(array) == n_rows else array
+        for name, array in arrays.items()
+    }
+
+
+def join_blocks(parts: Sequence[Arrays]) -> Arrays:
+    """Return consecutive parts of a block as one."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = {}
+    for name in parts[0]:
+        arrays = [part[name] for part in parts]
+        if name == "row_ptr":
+            ends = np.cumsum([0, *(array[-1] for array in arrays)])
+            arrays = [array[min(1, i) :] + end for i, (array, end) in enumerate(zip(arrays, ends, strict=False))]
+        joined[name] = np.concatenate(arrays) if np.ndim(arrays[0]) else arrays[0]
+    return joined
 
 
 def _packed_name(arrays: Arrays) -> str | None:

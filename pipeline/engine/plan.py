@@ -1,7 +1,8 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ...io.errors import DataError
 from ...kernels.cuda.busy import BUSY_TOKENS
@@ -13,7 +14,7 @@ from .data import TrainingData
 from .device import sends_device_memory
 from .executors import Executor
 from .grid import has_grid
-from .memory import PLANNED_SHARE, PROCESS_BYTES, Capacity, limit_for, usable_bytes
+from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
 from .training import Advice
 from .worker.overlap import MAX_AHEAD
 
@@ -23,6 +24,18 @@ BUFFERS_SHARE = 0.25
 #: resumes such a run, so files would only cost time.
 IN_MEMORY_BYTES = 512 << 20
 IN_MEMORY_SHARE = 1 / 16
+#: Shares of the memory that tasks leave for what a grid keeps from its sweeps, and of the rest for blocks that wait for
+#: their next cell. The others wait on the worker's disk.
+KEPT_OF_REST = 0.5
+HELD_OF_REST = 0.75
+#: How many remedies a refusal names, how many times as many workers one of them may be, and the words for each.
+MOST_REMEDIES = 2
+MOST_WORKERS = 16
+ADVICE = {
+    "threads": "use at most {} thread(s) per worker",
+    "memory": "raise memory_limit to {}MiB or more",
+    "n_workers": "use {} workers",
+}
 #: What gives memory to arrays on a device, by the names of kernels/cuda/allocator.py.
 MEMORY_MANAGERS = {
     "default": "cuMemAlloc",
@@ -40,14 +53,16 @@ class MemoryPlan:
     buffers: int
     cache: int
     limit: int
-    held: int = 0  # what was swept in a step, and arrays that wait for later tasks
+    kept: int = 0  # what was swept in a step
+    held: int = 0  # arrays that wait for later cells of a grid
     pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
     keeps_state: bool = True  # whether each chunk has a state
+    blocks: int = 1  # of the model
 
     @property
     def total(self) -> int:
         """Expected peak of the worker's memory in bytes."""
-        own = self.process + self.pinned + self.buffers + self.held + self.cache
+        own = self.process + self.pinned + self.buffers + self.kept + self.held + self.cache
         return own + self.threads * self.task.total
 
     def as_numbers(self) -> dict[str, int]:
@@ -57,8 +72,9 @@ class MemoryPlan:
         return causes | {
             "process": self.process,
             "threads": self.threads,
+            "blocks": self.blocks,
             "buffers": self.buffers,
-            "held": self.held,
+            "held": self.kept + self.held,
             "pinned": self.pinned,
             "cache": self.cache,
             "total": self.total,
@@ -66,34 +82,146 @@ class MemoryPlan:
         }
 
 
+class TooLarge(DataError):
+    """Tasks do not fit into the memory of a worker."""
+
+    def __init__(self, message: str, limit: int = UNLIMITED, remedies: Mapping[str, int] = MappingProxyType({})):
+        super().__init__(message)
+        self.limit = limit  # bytes of the smallest memory limit that is enough
+        self.remedies = remedies  # "memory", "threads" or "n_workers", and its value
+
+
+#: Returns the algorithm with its model cut into a number of blocks.
+Cut = Callable[[int], AnyAlgorithm]
+
+
+def plan_run(
+    algorithm: AnyAlgorithm,
+    cut: Cut | None,
+    data: TrainingData,
+    workers: Sequence[Capacity],
+    advice: Advice | None = None,
+) -> tuple[AnyAlgorithm, MemoryPlan]:
+    """Return the algorithm, cut into the least number of blocks with which its tasks fit the workers, and the plan.
+
+    ``algorithm`` is taken as it is if it fits, or if there is no ``cut``: its results then depend on the blocks, or
+    the user has chosen them. Raises DataError with the best remedies if nothing fits.
+    """
+    advice = advice or Advice()
+    try:
+        return algorithm, _fitting(algorithm, data, workers)
+    except TooLarge as error:
+        best = error
+    fitting, best = _least_cut(cut, data, workers, best)
+    if fitting is not None:
+        return fitting
+    remedies = _remedies(algorithm, cut, data, workers, best)
+    advised = [ADVICE[name].format(value >> 20 if name == "memory" else value) for name, value in remedies.items()]
+    if len(advised) < MOST_REMEDIES and advice.size:
+        advised.append(advice.size)
+    raise TooLarge(f"{best}: {', or '.join(advised)}", best.limit, remedies)
+
+
+def _least_cut(
+    cut: Cut | None, data: TrainingData, workers: Sequence[Capacity], best: TooLarge
+) -> tuple[tuple[AnyAlgorithm, MemoryPlan] | None, TooLarge]:
+    """Return what `plan_run` does, or None and the error of the cut that needs least, of those and ``best``."""
+    if cut is None:
+        return None, best
+    found: tuple[AnyAlgorithm, MemoryPlan] | None = None
+    tried: AnyAlgorithm | None = None
+    n = 1
+    while found is None:
+        algorithm = cut(n)
+        if tried is not None and algorithm == tried:
+            return None, best
+        tried = algorithm
+        try:
+            found = algorithm, _fitting(algorithm, data, workers)
+        except TooLarge as error:
+            best = min(error, best, key=lambda error: error.limit)
+            n *= 2
+    # Half as many were not enough. Fewer blocks are faster.
+    least = n // 2 + 1
+    while least < n:
+        middle = (least + n) // 2
+        try:
+            algorithm = cut(middle)
+            found = algorithm, _fitting(algorithm, data, workers)
+            n = middle
+        except TooLarge:
+            least = middle + 1
+    return found, best
+
+
+def _fitting(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> MemoryPlan:
+    # Most workers are equal, and a plan looks at all chunks.
+    kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
+    plans = [make_plan(algorithm, data, worker, len(workers)) for worker in kinds.values()]
+    return min(plans, key=lambda plan: plan.cache)
+
+
+def _remedies(
+    algorithm: AnyAlgorithm, cut: Cut | None, data: TrainingData, workers: Sequence[Capacity], best: TooLarge
+) -> dict[str, int]:
+    """Return at most two remedies by name, the best first. Each was tried: the run fits if nothing else changes."""
+
+    def fits(changed: Sequence[Capacity]) -> bool:
+        try:
+            _fitting(algorithm, data, changed)
+        except TooLarge as error:
+            return _least_cut(cut, data, changed, error)[0] is not None
+        return True
+
+    remedies = {}
+    for threads in range(max(worker.threads for worker in workers) - 1, 0, -1):
+        if fits([replace(worker, threads=min(worker.threads, threads)) for worker in workers]):
+            remedies["threads"] = threads
+            break
+    remedies["memory"] = best.limit
+    smallest = min(workers, key=lambda worker: worker.memory)
+    n_workers = len(workers)
+    while len(remedies) < MOST_REMEDIES and n_workers < MOST_WORKERS * len(workers):
+        n_workers *= 2
+        if fits([*workers, *[smallest] * (n_workers - len(workers))]):
+            remedies["n_workers"] = n_workers
+    return remedies
+
+
 def make_plan(
     algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1, advice: Advice | None = None
 ) -> MemoryPlan:
-    """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
-    advice = advice or Advice()
+    """Return the plan of one of ``n_workers`` workers; raise TooLarge, with the numbers, if its tasks do not fit."""
     needs = algorithm.needs(data, n_workers)
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     largest = max(estimates, key=lambda estimate: estimate.total)
-    # Blocks of a grid wait on a worker for their next cell.
-    held_share = 0.0
+    kept = needs.kept
     waiting = 0
     if has_grid(algorithm):
         cell = algorithm.cell_memory(data)
         largest = max(largest, cell, key=lambda estimate: estimate.total)
-        held_share = algorithm.held_share
+        # Blocks of a grid wait on a worker for their next cell.
         waiting = algorithm.n_blocks * cell.total
-    available = usable_bytes(capacity.memory, held_share)
+        # What has no space waits on its disk.
+        kept = 0
+    available = usable_bytes(capacity.memory)
     if needs.device != "cpu":
-        _check_device(needs, max(estimate.device for estimate in estimates), capacity, advice)
+        _check_device(needs, max(estimate.device for estimate in estimates), capacity, advice or Advice())
     pinned = 0
     if not capacity.device:
         largest = replace(largest, device=0)
     elif needs.device != "cpu":
         results = largest.state + largest.model + largest.delta
         pinned = pinned_bytes(capacity.threads, capacity.threads * results)
-    left = available - pinned - needs.kept - largest.total * capacity.threads
+    needed = pinned + kept + largest.total * capacity.threads
+    left = available - needed
     if left < 0:
-        raise DataError(_too_large(largest, capacity, available, pinned, needs.kept, held_share, advice=advice))
+        raise TooLarge(_too_large(largest, capacity, available, pinned, kept), limit_for(needed))
+    held = 0
+    if has_grid(algorithm):
+        kept = min(needs.kept, int(left * KEPT_OF_REST))
+        held = min(waiting, int((left - kept) * HELD_OF_REST))
+        left -= kept + held
     # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
     # left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
@@ -101,7 +229,6 @@ def make_plan(
     # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)
-    held = needs.kept + min(int(capacity.memory * held_share), waiting)
     return MemoryPlan(
         process=PROCESS_BYTES,
         threads=capacity.threads,
@@ -109,9 +236,11 @@ def make_plan(
         buffers=int(buffers),
         cache=int(cache),
         limit=capacity.memory,
+        kept=kept,
         held=held,
         pinned=pinned,
         keeps_state=any(estimate.state for estimate in estimates),
+        blocks=algorithm.n_blocks,
     )
 
 
@@ -204,39 +333,23 @@ def _describe_merging(has_cells: bool, devices: Sequence[Capacity]) -> str:
     return f"{len(devices)} devices, one per worker; {what} move {way} ({protocols})"
 
 
-def _too_large(
-    need: MemoryEstimate,
-    capacity: Capacity,
-    available: int,
-    pinned: int,
-    swept: int,
-    held_share: float,
-    *,
-    advice: Advice,
-) -> str:
+def _too_large(need: MemoryEstimate, capacity: Capacity, available: int, pinned: int, kept: int) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    enough = limit_for(need.total * capacity.threads + pinned + swept, held_share)
     tasks = "its task"
-    fewer_threads = ""
     if capacity.threads > 1:
         tasks = f"each of its {capacity.threads} threads"
-        fewer_threads = "use fewer threads per worker, "
     less = [
-        f"{1 - PLANNED_SHARE + held_share:.0%} as a reserve",
+        f"{1 - PLANNED_SHARE:.0%} as a reserve",
         f"{format_bytes(PROCESS_BYTES)} for Python with its libraries",
     ]
     if pinned:
         less.append(f"{format_bytes(pinned)} for copies from and to the GPU")
-    more_workers = ""
-    if swept:
-        less.append(f"{format_bytes(swept)} for what it keeps until the end of a step")
-        more_workers = "use more workers, "
-    each = max(0, available - pinned - swept) // capacity.threads
+    if kept:
+        less.append(f"{format_bytes(kept)} for what it keeps until the end of a step")
+    each = max(0, available - pinned - kept) // capacity.threads
     return (
         f"a task needs {format_bytes(need.total)} ({parts}), but {capacity.title} has {format_bytes(each)} "
-        f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {', '.join(less[:-1])} and {less[-1]}): "
-        f"raise memory_limit to {enough} or more, "
-        f"{more_workers}{fewer_threads}{advice.size}, or ingest with a smaller chunk_tokens"
+        f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {', '.join(less[:-1])} and {less[-1]})"
     )
 
 

@@ -6,7 +6,7 @@ Layout below the URL::
     HEAD                                  the last committed step, and who wrote the steps that are kept; written last
     epochs/<step>-<owner>/metrics.jsonl   one row per committed step
     epochs/<step>-<owner>/shared          Zarr group: the model's shared arrays
-    epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model
+    epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model; blocks-<n> if it was cut again, into n
     epochs/<step>-<owner>/state/<chunk>   Zarr group: the chunk's state
 
 The owner is the number of the process that wrote the step, see ``io.stores.commit``.
@@ -68,6 +68,8 @@ class RunStore:
     url: str
     owner: int = 0
     owners: Mapping[int, int] = field(default_factory=dict)
+    #: The folder of a step's blocks; "" reads it from run.json.
+    blocks: str = ""
 
     @cached_property
     def store(self) -> Store:
@@ -87,7 +89,15 @@ class RunStore:
     @property
     def n_blocks(self) -> int:
         """The number of blocks of the model, whether or not all of them are still there."""
-        return len(self.meta["parameters"]["bounds"]) - 1
+        meta = self.meta
+        return len(meta.get("cut", meta["parameters"])["bounds"]) - 1
+
+    def _block(self, step: int, index: int) -> str:
+        return f"{self.folder(step)}/{self.blocks or self._known_blocks}/{index:04d}"
+
+    @cached_property
+    def _known_blocks(self) -> str:
+        return blocks_folder(self.meta)
 
     def open_data(self) -> TrainingData:
         """Open the data that the run trains on; raise DataError if it no longer exists."""
@@ -188,11 +198,11 @@ class RunStore:
 
     def stored_block(self, step: int, index: int) -> Arrays:
         """Read one block in the form in which it is stored, which may be packed."""
-        return self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}")
+        return self.store.read_arrays(self._block(step, index))
 
     def write_block(self, step: int, index: int, arrays: Arrays) -> None:
         """Write one block of a step's model. The arrays must not change afterwards."""
-        self.store.write_constant_arrays(f"{self.folder(step)}/blocks/{index:04d}", arrays)
+        self.store.write_constant_arrays(self._block(step, index), arrays)
 
     def state(self, step: int, chunk: int) -> Arrays:
         """Read a chunk's state as it was after a step."""
@@ -220,7 +230,7 @@ class RunStore:
             return {"step": head.step, "owners": head.owners}
 
         file = take_over(self.store, "HEAD", BUSY, begin)
-        return OwnedRun(self.url, file.owner, file.content["owners"], file=file)
+        return OwnedRun(self.url, file.owner, file.content["owners"], self.blocks, file=file)
 
 
 @dataclass(frozen=True)
@@ -233,6 +243,10 @@ class OwnedRun(RunStore):
     def step(self) -> int:
         """The last committed step, as in `RunStore`."""
         return int(self.file.content["step"])
+
+    def for_tasks(self) -> RunStore:
+        """Return what tasks need."""
+        return RunStore(self.store.absolute, self.owner, self.owners, self.blocks)
 
     def write_meta(self, description: JsonObject, tag: str) -> None:
         """Write run.json, whose version had the tag ``tag`` before; raise Locked if another process has taken over."""
@@ -282,6 +296,11 @@ class OwnedRun(RunStore):
             known = (row, json.dumps(row).encode() + b"\n")
             self._lines[row["step"]] = known
         return known[1]
+
+
+def blocks_folder(meta: JsonObject) -> str:
+    """Return the name of the folder of blocks, given the content of run.json."""
+    return f"blocks-{len(meta['cut']['bounds']) - 1}" if "cut" in meta else "blocks"
 
 
 def step_folder(step: int, owner: int) -> str:

@@ -1,6 +1,6 @@
 """What to train, and how: the one object of options between an estimator's ``fit`` and the tasks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ class Advice:
         What users call the fields of the algorithm that have another name there, for a run of other parameters.
     """
 
-    size: str = "cut the model with n_blocks"
+    size: str = ""
     divergence: str = "look for extreme numbers in the data and in the parameters"
     idle: str = "to use more, ingest with a smaller chunk_tokens"
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -52,7 +52,10 @@ class Training:
     callbacks: Sequence[Callback] = ()
     previous: PreviousModel | None = None
     advice: Advice = field(default_factory=Advice)
+    #: Returns the algorithm with its model cut into a number of blocks. None if results depend on the blocks, or if
+    #: the user has chosen them. Otherwise, the engine cuts the model so that tasks fit the workers.
+    cut: Callable[[int], AnyAlgorithm] | None = None
 
     def for_tasks(self, run: RunStore) -> "Training":
         """Return what tasks need: the data by name, and nothing that only the client uses. ``run`` has its owner."""
-        return replace(self, data=reference(self.data), run=run, held_out=None, config={}, callbacks=())
+        return replace(self, data=reference(self.data), run=run, held_out=None, config={}, callbacks=(), cut=None)

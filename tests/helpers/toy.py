@@ -82,7 +82,7 @@ class Tally(Algorithm):
 
     def memory(self, data, chunk):
         return MemoryEstimate(
-            data=chunk.tokens * 16, state=chunk.tokens * 8, delta=self.n_rows * 8, scratch=self.scratch
+            data=chunk.tokens * 16, state=chunk.tokens * 16, delta=self.n_rows * 8, scratch=self.scratch
         )
 
     def begin(self, data, blocks, previous):
@@ -95,11 +95,14 @@ class Tally(Algorithm):
         key = random.key(*address)
         drawn = np.array([int(random.draw(key, i)) % 10 for i in range(chunk.n_tokens)], np.int64)
         last = np.zeros_like(drawn) if state is None else state["last"]
+        state = {"last": drawn, "counted": drawn + last + int(model.shared["total"]) % 3}
+        return SweepResult(state, self.later_deltas(model, chunk, state, shard), {"drawn": drawn.sum()})
+
+    def later_deltas(self, model, chunk, state, shard):
         tokens = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr)).astype(np.int64)
-        whole = np.bincount(tokens, drawn + last + int(model.shared["total"]) % 3, self.n_rows).astype(np.int64)
+        whole = np.bincount(tokens, state["counted"], self.n_rows).astype(np.int64)
         parts = [{"counts": whole[self.bounds[j] : self.bounds[j + 1]]} for j in shard.blocks]
-        sums = {} if shard.blocks.start else {"drawn": drawn.sum()}
-        return SweepResult({"last": drawn}, shard.plus(parts, self.merge), sums)
+        return shard.plus(parts, self.merge)
 
     def apply(self, block, delta, shared, first):
         counts = block["counts"] + delta["counts"]

@@ -73,5 +73,5 @@ class PaperNMF(NMF):
         is_plain = self.alpha_W == 0 and self.alpha_H in ("same", 0) and not self.extrapolate
         if self.solver in ("paper", "anls") and not (is_plain and self.convergence == "error"):
             raise ValueError("alpha_W, alpha_H, extrapolate and convergence='gradient' need solver='hals'")
-        if self.solver == "paper" and self.n_blocks > 1:
+        if self.solver == "paper" and self._first_blocks > 1:
             raise ValueError("solver='paper' updates all rows of W together: set n_blocks to 1")

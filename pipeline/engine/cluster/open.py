@@ -22,7 +22,6 @@ import dask
 # Imported before `dask_settings` runs, because the import sets the defaults that ours replace.
 import distributed
 import yaml
-from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
 from distributed.comm.addressing import get_address_host_port
@@ -31,6 +30,7 @@ from distributed.deploy.utils import nprocesses_nthreads
 from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
+from ..limits import memory_limit, processor_count
 from ..memory import PROCESS_BYTES
 from .jobs import replacing_lost_jobs
 from .watch import asking_for_worker, no_workers_seconds, workers_of
@@ -397,8 +397,13 @@ def _class_of(kind: str) -> type[Cluster]:
 def _local_cluster(options: Options) -> Cluster:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
-    limit = options.get("memory_limit", "auto")
-    _check_memory(parse_memory_limit(limit, 1, _local_workers(options), logger=logging.getLogger(__name__)))
+    n_workers = _local_workers(options)
+    if options.get("memory_limit", "auto") == "auto":
+        # The client, the scheduler and the nannies run in this process.
+        options["memory_limit"] = max(0, memory_limit() - PROCESS_BYTES) // n_workers
+    if options["threads_per_worker"] is not None:
+        options["n_workers"] = n_workers
+    _check_memory(parse_memory_limit(options["memory_limit"], 1, n_workers, logger=logging.getLogger(__name__)))
     # Python sets this while a new process imports the script that started it.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise ClusterError(f"a worker process imports this script, which would start further workers: {MAIN_GUARD}")
@@ -416,7 +421,7 @@ def _local_workers(options: Options) -> int:
         return int(n_workers)
     if threads is None:
         return int(nprocesses_nthreads()[0])
-    return max(1, CPU_COUNT // threads)
+    return max(1, processor_count() // threads)
 
 
 def _options_of_jobs(found: Any, options: Options) -> Options:

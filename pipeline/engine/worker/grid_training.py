@@ -69,19 +69,14 @@ class GridPlan:
         return range(first, first + self.addresses.count(address))
 
 
-def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int, device: int = 0) -> GridPlan:
+def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], device: int = 0) -> GridPlan:
     """Plan an attempt. ``addresses`` has the worker of each row.
 
-    ``memory`` is the limit of the smallest worker, and ``device`` the memory of the smallest CUDA device. Zero stands
-    for no limit.
+    ``device`` is the memory of the smallest CUDA device. Zero stands for no limit.
     """
     algorithm = cast(AnyGridAlgorithm, phase.job.algorithm)
     estimate = algorithm.cell_memory(phase.job.open(phase.job.data))
-    if not memory and not device:
-        return GridPlan(phase, attempt, tuple(addresses), algorithm.n_blocks, UNLIMITED, estimate.device)
-    held = UNLIMITED
-    if memory:
-        held = int(memory * algorithm.held_share)
+    held = phase.job.held_bytes
     on_device = UNLIMITED
     if device:
         on_device = int(device * DEVICE_SHARE)
@@ -94,7 +89,7 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int
     size = algorithm.n_blocks
     while size > 1 and not fits(size):
         size //= 2
-    if memory and size < algorithm.n_blocks:
+    if size < algorithm.n_blocks:
         held = max(0, held - min(size, most_rows) * estimate.total)
     return GridPlan(phase, attempt, tuple(addresses), size, held, estimate.device)
 

@@ -6,7 +6,7 @@ from functools import partial
 from ....io.stores.object_stores import REQUESTS
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
-from ..algorithm import Shard, add
+from ..algorithm import Shard, SweepResult, add
 from ..device import DeviceCounts, share_deltas
 from .tasks import (
     AppliedBlock,
@@ -42,7 +42,10 @@ def sweep_shard(
         try:
             with device.counting():
                 shard = Shard(deltas, phase.blocks, index == chunks[-1])
-                result = job.algorithm.sweep(model, chunk, state, shard, job.address(phase.step, index))
+                if phase.range_index and state is not None:
+                    result = SweepResult(None, job.algorithm.later_deltas(model, chunk, state, shard), {})
+                else:
+                    result = job.algorithm.sweep(model, chunk, state, shard, job.address(phase.step, index))
                 if shard.is_last:
                     share_deltas(result.deltas)
         except DeviceError as error:

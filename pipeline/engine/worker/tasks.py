@@ -7,9 +7,10 @@ results back to the store. A task can therefore run again on another worker when
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -19,7 +20,8 @@ from ....io.stores.store import Arrays
 from ....kernels.simd.aligned import join_rows
 from ..algorithm import Address, AnyAlgorithm, Needs, block_range, nbytes
 from ..data import DataRef, TrainingData, count_shards, shard_chunks
-from ..packing import index_rows, unpack, unpacked_bytes
+from ..memory import UNLIMITED
+from ..packing import index_rows, join_blocks, rows_of_block, unpack, unpacked_bytes
 from ..run import RunStore
 from ..training import Training
 from .cache import CACHE, Key
@@ -37,6 +39,10 @@ class Job:
     needs: Needs = field(default_factory=Needs)
     keeps_state: bool = True  # whether each chunk has a state that one sweep passes to the next
     cache_bytes: int = 0
+    #: Bytes of a worker for what a grid keeps from its sweeps, and for blocks that wait for their next cell. The rest
+    #: waits on its disk.
+    kept_bytes: int = UNLIMITED
+    held_bytes: int = UNLIMITED
     #: Bytes of a worker for data that is read before sweeps need it, and for results that are not written yet.
     buffer_bytes: int = 0
     #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
@@ -291,6 +297,20 @@ def begin_blocks(job: Job, first: int, stop: int) -> None:
     begun = job.algorithm.begin(job.open(job.data), blocks, job.training.previous)
     for block, arrays in zip(blocks, begun, strict=True):
         write_block(job, 0, block, arrays)
+
+
+def recut_block(
+    before: RunStore, after: RunStore, step: int, bounds: Sequence[int], algorithm: AnyAlgorithm, block: int
+) -> None:
+    """Write a block of a step of the model, which is stored with other ``bounds`` so far."""
+    first, stop = algorithm.bounds[block], algorithm.bounds[block + 1]
+    parts = []
+    for number, (own, end) in enumerate(pairwise(bounds)):
+        if own < stop and first < end:
+            stored = unpack(before.stored_block(step, number))
+            parts.append(rows_of_block(stored, end - own, max(first, own) - own, min(stop, end) - own))
+    arrays = algorithm.recut_block(join_blocks(parts), block)
+    after.write_block(step, block, algorithm.merge.pack(arrays))
 
 
 def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:

@@ -36,6 +36,7 @@ class Transfers:
         job = phase.job
         self._job = job
         self._step = phase.step
+        self._is_first_range = not phase.range_index
         self._shared = phase.shared
         self._n_threads = n_threads
         self._data = job.open(job.data)
@@ -121,9 +122,11 @@ class Transfers:
         return self._ahead.get(("state", index), partial(self._job.files.state, state_step, index))
 
     def _state_step(self) -> int:
-        """Return the step that wrote the states, or 0 if there are none."""
+        """Return the step that wrote the states, or 0 if there are none. The first range of a step writes them."""
         if not self._job.keeps_state:
             return 0
+        if not self._is_first_range:
+            return self._step
         return max(0, self._step - self._job.needs.rounds)
 
     def write_state(self, index: int, state: Arrays) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
@@ -181,6 +181,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
                 callbacks=options.all_callbacks(executor),
                 previous=previous,
                 advice=self._advice(),
+                cut=self._cut(algorithm, data, previous) if getattr(self, "n_blocks", None) == "auto" else None,
             )
             train(training, executor)
             self._take(training.run, training.run.step, data)
@@ -219,6 +220,18 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
 
         ``previous`` is the saved model that training continues from.
         """
+
+    def _cut(
+        self, algorithm: AnyAlgorithm, data: DataT, previous: SavedModel | None
+    ) -> Callable[[int], AnyAlgorithm] | None:
+        """Return a function that cuts the model into a number of blocks; None if results depend on the blocks."""
+        return None
+
+    @property
+    def _first_blocks(self) -> int:
+        """The number of blocks that the user has chosen, or one, if the engine chooses."""
+        found: int | str = getattr(self, "n_blocks", 1)
+        return 1 if isinstance(found, str) else found
 
     def _advice(self) -> Advice:
         """Return what the engine's messages advise, by the names of this estimator's parameters."""

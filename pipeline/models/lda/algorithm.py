@@ -77,6 +77,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     learn_priors: str = "none"
     learn_every: int = 10  # epochs
     bins: int = 0  # of histograms of documents, if priors are learned
+    n_ranges: int = 1  # see `Needs.ranges`
     device: str = "cpu"
 
     @abstractmethod
@@ -119,15 +120,16 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             device=self.device,
             kept=self._kept_bytes(data, n_workers),
             shards=self.most_shards,
+            ranges=self.n_ranges,
         )
 
     def _kernel_modules(self, data: Corpus) -> Collection[str]:
         return {self.kernel_module} if self.kernel_module else ()
 
     def _kept_bytes(self, data: Corpus, n_workers: int) -> int:
-        """Return the bytes of the counts that a worker has swept, in all blocks but the one that is being merged."""
+        """Return the bytes of the counts of a range that a worker has swept, without the block that is being merged."""
         swept = self._count_bytes(-(-data.n_tokens // n_workers))
-        kept = swept * (self.n_blocks - 1) // self.n_blocks
+        kept = swept * (-(-self.n_blocks // self.n_ranges) - 1) // self.n_blocks
         # As many bytes wait to be merged as the largest sum has, see `PartialSums`. `memory` includes those of a chunk.
         waiting = kept - max(self._merged_bytes(chunk) for chunk in data.chunks) // 2
         return kept + max(0, waiting)
@@ -216,6 +218,10 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             z = self.draw_topics(model, chunk, state["z"], address)
         return SweepResult({"z": z}, self._counts(chunk, z, shard), self._count_documents(chunk, z, address))
 
+    def later_deltas(self, model: ModelView, chunk: Chunk, state: Arrays, shard: Shard) -> list[Arrays]:
+        """Count the topics of the words of another range."""
+        return self._counts(chunk, state["z"], shard)
+
     def _draw_first_topics(self, model: ModelView, chunk: Chunk, address: Address) -> np.ndarray:
         """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""
         esca = kernels("lda.esca", self.device)
@@ -225,22 +231,22 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Return the counts by word of the shard so far. On the CPU, its first chunk is counted later, if possible."""
         esca = kernels("lda.esca", self.device)
         if shard.deltas is None and self.counts_late and esca is esca_on_cpu:
-            return [uncounted(chunk, z, (self.bounds[j], self.bounds[j + 1])) for j in range(self.n_blocks)]
+            return [uncounted(chunk, z, (self.bounds[j], self.bounds[j + 1])) for j in shard.blocks]
         before = shard.deltas
         if before is not None:
             before = [counted(delta, self.n_topics) for delta in before]
-        totals = self._count_words(chunk, z, before)
+        totals = self._count_words(chunk, z, before, shard.blocks)
         if shard.is_last:
             totals = [esca.finish_words(delta) for delta in totals]
         return totals
 
-    def _count_words(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+    def _count_words(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None, blocks: range) -> list[Arrays]:
         """Return the counts by word, added to the shard's counts so far, one delta per block."""
         esca = kernels("lda.esca", self.device)
         totals = []
-        for j in range(self.n_blocks):
+        for position, j in enumerate(blocks):
             words = (self.bounds[j], self.bounds[j + 1])
-            before = None if deltas is None else deltas[j]
+            before = None if deltas is None else deltas[position]
             totals.append(esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics, before))
         return totals
 

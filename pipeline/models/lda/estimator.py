@@ -1,6 +1,6 @@
 """The estimator LDA: latent Dirichlet allocation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +10,7 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....kernels.lda.counts import MAX_COUNT
+from ...engine.algorithm import AnyAlgorithm
 from ...engine.device import resolve_device
 from ...engine.training import Advice
 from ...topics import Topic, TopicWord
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 #: The ways in which `LDA.score` scores documents.
 METHODS = ("completion", "left-to-right")
 
+#: Blocks of a range, if there are more.
+RANGE_BLOCKS = 16
+
 
 class LDA(CorpusEstimator, TopicModel[Corpus]):
     """Topics by latent Dirichlet allocation (LDA), for corpora that need not fit into memory.
@@ -62,7 +66,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         of scikit-learn is 10 passes of variational inference; Gibbs sampling needs more, but shorter ones.
     leave_out : bool, default=True
         Whether ESCA excludes a token from the counts while its topic is drawn. False is ESCA as published.
-    n_blocks : int, default=1
+    n_blocks : int or "auto", default="auto"
         Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
         if the model does not fit into the memory of a worker. The result is the same for any number.
     sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch"}, default="esca"
@@ -184,7 +188,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         topic_word_prior: float | None = None,
         max_iter: int = 200,
         leave_out: bool = True,
-        n_blocks: int = 1,
+        n_blocks: int | str = "auto",
         sampler: str = "esca",
         device: str = "auto",
         learn_priors: str = "auto",
@@ -218,17 +222,13 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         Raises ValueError if the corpus lacks a seed word, or if the previous model has another number of topics.
         """
         n_words = data.n_words
-        occurrences = np.asarray(data.vocabulary["term_frequency"])
         seeds: tuple[tuple[int, int, int], ...] = ()
         warn_of_data(data, self.n_components, previous)
         if previous is None:
             seeds = seed_counts(self.seeds or (), self.seed_weight, data)
         else:
-            topics = PreviousTopics(previous)
-            n_words += topics.n_words_outside(data.vocabulary)
-            occurrences = occurrences + topics.row_lengths(data.vocabulary)
-        # A row of B has at most one entry per topic, and at most one per token.
-        row_lengths = np.minimum(occurrences, self.n_components)
+            n_words += PreviousTopics(previous).n_words_outside(data.vocabulary)
+        row_lengths = self._row_lengths(data, previous)
         learn_priors = self._priors_to_learn(data, previous)
         return self._chosen("sampler", self._samplers)(
             n_words=n_words,
@@ -236,7 +236,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
             alpha=self._alpha(previous),
             beta=self._beta(previous),
             leave_out=self.leave_out,
-            bounds=cut_blocks(row_lengths, self.n_blocks),
+            bounds=cut_blocks(row_lengths, self._first_blocks),
             entries=int(row_lengths.sum()) + len(seeds),
             seeds=seeds,
             learn_priors=learn_priors,
@@ -245,9 +245,30 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
             device=self._choose_device(data),
         )
 
+    def _row_lengths(self, data: Corpus, previous: SavedModel | None) -> np.ndarray:
+        """Return the most entries of each row of B: one per topic, and one per token."""
+        occurrences = np.asarray(data.vocabulary["term_frequency"])
+        if previous is not None:
+            occurrences = occurrences + PreviousTopics(previous).row_lengths(data.vocabulary)
+        return np.minimum(occurrences, self.n_components)
+
+    def _cut(
+        self, algorithm: AnyAlgorithm, data: Corpus, previous: SavedModel | None
+    ) -> Callable[[int], AnyAlgorithm] | None:
+        """Cut B. Many blocks are updated in several ranges, because a worker keeps the counts of a range."""
+        row_lengths = self._row_lengths(data, previous)
+        if not algorithm.counts_late:
+            return None
+
+        def cut(n: int) -> AnyAlgorithm:
+            bounds = cut_blocks(row_lengths, n)
+            return algorithm.recut({"bounds": bounds, "n_ranges": max(1, (len(bounds) - 1) // RANGE_BLOCKS)})
+
+        return cut
+
     def _advice(self) -> Advice:
         names = {"alpha": "doc_topic_prior", "beta": "topic_word_prior", "n_topics": "n_components"}
-        advice = Advice(size="lower n_components, cut the model with n_blocks", names=names)
+        advice = Advice(size="lower n_components", names=names)
         if self.sampler != "gibbs":
             return advice
         idle = (

@@ -1,7 +1,7 @@
 """The estimator NMF: non-negative matrix factorisation with scikit-learn's names."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
@@ -13,6 +13,7 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.store import Arrays
+from ...engine.algorithm import AnyAlgorithm
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...engine.executors import Task
@@ -33,12 +34,13 @@ from ..vectors.vectors import WordVectors
 from . import inference
 from .continuation import merge_models
 from .factorization import Factorization, component_sizes, scaled_penalties
-from .frobenius import SOLVERS, FrobeniusFactorization
+from .frobenius import SOLVERS, FrobeniusFactorization, Hals, MultiplicativeUpdates
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
 from .rows import blocks_of, matrix_from
 from .side_by_side import BLOCK_ARRAYS, SideBySide
+from .streamed import aligned_bounds
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
@@ -94,7 +96,7 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
         What the entries are if the data is a corpus. Rows of tf-idf weights have length 1.
     dtype : {"float32", "float64"}, default="float32"
         Type of the factors.
-    n_blocks : int, default=1
+    n_blocks : int or "auto", default="auto"
         Number of blocks of W's rows, which workers update independently. Several workers are faster with several
         blocks if W is large. Results for different numbers differ by rounding.
     restarts : int, default=1
@@ -186,7 +188,7 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
         extrapolate: bool = False,
         weighting: str = "counts",
         dtype: str = "float32",
-        n_blocks: int = 1,
+        n_blocks: int | str = "auto",
         restarts: int = 1,
         restart_components: Sequence[int] | None = None,
         random_state: RandomState = 0,
@@ -267,13 +269,30 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
             weighting=self.weighting if isinstance(data, Corpus) else "counts",
             tol=self.tol,
             seed=self._seed_number(),
-            bounds=equal_blocks(V, self.n_blocks),
+            bounds=equal_blocks(V, self._first_blocks),
             continues=previous is not None,
             device=self._device(),
         )
 
+    def _cut(
+        self, algorithm: AnyAlgorithm, data: Corpus | Matrix, previous: SavedModel | None
+    ) -> Callable[[int], AnyAlgorithm] | None:
+        """Cut W into ranges, of which tasks hold one. Results of these options depend on all of W at a time."""
+        is_dense = isinstance(data, Matrix) and not data.is_sparse
+        is_known = type(algorithm) in (Hals, MultiplicativeUpdates, KullbackLeibler)
+        if is_dense or self.extrapolate or self.init != "random" or not is_known:
+            return None
+
+        def cut(n: int) -> AnyAlgorithm:
+            bounds = aligned_bounds(algorithm.n_rows, n)
+            n_ranges = len(bounds) - 1
+            device = algorithm.device if n_ranges == 1 else "cpu"
+            return replace(algorithm.recut({"bounds": bounds, "n_ranges": n_ranges}), device=device)
+
+        return cut
+
     def _advice(self) -> Advice:
-        return Advice(size="lower n_components, cut the model with n_blocks")
+        return Advice(size="lower n_components")
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
         """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""

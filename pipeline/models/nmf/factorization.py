@@ -22,7 +22,8 @@ from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from .merging import FactorSums
 from .nndsvd import Fill, fill_zeros, nndsvd
-from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
+from .rows import PreparedRows, Rows, by_row, inverse_document_frequency, n_rows_of, prepare, rows_of
+from .streamed import AnyFactor, StreamedFactor, gram_of
 
 #: Step in the address of the draws of the first W. No real step has this number.
 BEGIN = -1
@@ -57,10 +58,13 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     seed: int = 0
     continues: bool = False  # whether there is a previous model
     device: str = "cpu"
+    n_ranges: int = 1  # see `Needs.ranges`; with more than one, W is not held as a whole
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
         """Return the bytes of one sweep."""
         item = np.dtype(self.dtype).itemsize
+        if self.n_ranges > 1:
+            return self._streamed_memory(chunk, item)
         factor = self.n_rows * self.n_components * item
         copies_of_blocks = 1 if self.n_blocks == 1 else 2
         copies_of_W = copies_of_blocks
@@ -84,14 +88,36 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             + 3 * gram,
         )
 
+    def _streamed_memory(self, chunk: ChunkSize, item: int) -> MemoryEstimate:
+        rows = self._block_rows * self.n_components * item
+        gram = 8 * self.n_components**2
+        return MemoryEstimate(
+            # The chunk in both orders, and while it is read.
+            data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents + 16 * self.n_rows,
+            state=2 * chunk.documents * self.n_components * item + 2 * gram,
+            # A block before and after its update, with the rows that a previous model has seen.
+            model=(3 if self.continues else 2) * rows,
+            # P of the shard, one that is merged, and their sum; Q.
+            delta=3 * rows + 4 * gram,
+            scratch=chunk.documents * self.n_components * item
+            + 2 * (4 + item) * chunk.tokens
+            + 4 * self.n_components**2 * item,
+        )
+
+    @property
+    def _block_rows(self) -> int:
+        return int(max(np.diff(self.bounds)))
+
     def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
         """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
-        factor = self.n_rows * self.n_components * np.dtype(self.dtype).itemsize
+        rows = self.n_rows if self.n_ranges == 1 else self._block_rows
+        factor = rows * self.n_components * np.dtype(self.dtype).itemsize
         return Needs(
             kernels={self.kernel_module},
             device=self.device,
             kept=factor * max(0, count_waiting(min(len(data.chunks), self.most_shards)) - 1),
             shards=self.most_shards,
+            ranges=self.n_ranges,
             # Singular vectors are computed once for all blocks.
             begins=self.n_blocks if self._starts_from_singular_vectors else 1,
         )
@@ -187,6 +213,18 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Read a chunk in the form that sweeps take."""
         return prepare(self.rows(data, index, model.shared), self.n_rows)
 
+    def recut_block(self, arrays: Arrays, block: int) -> Arrays:
+        """Set the number of a block's first row."""
+        if "first_row" in arrays or self.n_blocks > 1:
+            return arrays | {"first_row": np.int64(self.bounds[block])}
+        return arrays
+
+    def factor(self, model: ModelView, name: str) -> AnyFactor:
+        """Return the rows of an array of all blocks (V, K)."""
+        if self.n_ranges == 1:
+            return model.joined(name)
+        return StreamedFactor(self.bounds, lambda block: model.block(block)[name])
+
     def rows(self, data: Corpus | Matrix, index: int, shared: Arrays) -> Rows:
         """Read the rows of a chunk."""
         return rows_of(data.read_chunk(index), shared.get("idf"), self.dtype)
@@ -202,16 +240,19 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return what rows of A add to P if they equal H·Wᵀ, given their Q."""
 
     @abstractmethod
-    def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+    def fold_in(
+        self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
+    ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and a number for their error."""
 
     # --- what sweeps of all losses use ---
 
-    def first_rows(self, model: ModelView, A: Rows, address: Address) -> np.ndarray:
+    def first_rows(self, model: ModelView, chunk: PreparedRows, address: Address) -> np.ndarray:
         """Return the H (D, K) of a chunk before its first sweep."""
+        A = by_row(chunk)
         if self.continues:
-            W = model.joined("W")
-            return self.fold_in(A, W, self.gram(W))[0]
+            W = self.factor(model, "W")
+            return self.fold_in(chunk if self.n_ranges > 1 else A, W, gram_of(W, self.gram))[0]
         if "start" not in model.block(0):
             return self.random_first_rows(n_rows_of(A), address)
         H = np.zeros((n_rows_of(A), self.n_components), self.dtype)

@@ -30,6 +30,7 @@ from .late_products import computed, computed_whole, is_smaller, late
 from .merging import HalsSums
 from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
 from .scores import FrobeniusScores
+from .streamed import AnyFactor, StreamedFactor, add_row_products, gram_of, range_sums
 
 Factor = Literal["W", "H"]
 
@@ -73,7 +74,7 @@ class FrobeniusFactorization(Factorization):
     @property
     def scores(self) -> FrobeniusScores:
         """The error of held-out rows."""
-        return FrobeniusScores(self.fold_in, self.gram, self.tol, self.convergence, self.extrapolate)
+        return FrobeniusScores(self.fold_in, self.gram, self.tol, self.factor, self.convergence, self.extrapolate)
 
     def begin(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the first blocks of W. If there are several, each has the number of its first row, for `apply`."""
@@ -99,9 +100,19 @@ class FrobeniusFactorization(Factorization):
         S = model.shared.get("extrapolated", model.shared.get("S"))
         if S is None:
             # On a CUDA device, only the device has the contents of the joined array above.
-            S = self.gram(model.joined(name))
-        before = self.first_rows(model, A, address) if state is None else state["H"]
-        H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, shard.deltas)
+            S = gram_of(self.factor(model, name), self.gram)
+        before = self.first_rows(model, chunk, address) if state is None else state["H"]
+        after: Arrays = {}
+        if isinstance(W, StreamedFactor):
+            assert isinstance(chunk, products.SparseMatrix)
+            Q = np.zeros(S.shape) if shard.deltas is None else shard.deltas[0]["Q"]
+            H, violation = self.update_streamed(chunk, W, S, before, Q)
+            # Later ranges need the Q of the shard so far.
+            after["Q"] = Q.copy()
+            deltas = self._range_deltas(chunk, H, Q, shard)
+        else:
+            H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, shard.deltas)
+        after["H"] = H
         entries = entries_of(A)
         sums: Arrays = {
             "norm": np.float64(nmf.inner_product(entries, entries)),
@@ -109,7 +120,22 @@ class FrobeniusFactorization(Factorization):
         }
         if self.convergence == "gradient":
             sums["violation"] = np.float64(violation)
-        return SweepResult({"H": H}, deltas, sums)
+        return SweepResult(after, deltas, sums)
+
+    def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
+        """Return P of the words of another range, and Q, which the first range has computed."""
+        assert isinstance(chunk, products.SparseMatrix)
+        return self._range_deltas(chunk, state["H"], state["Q"], shard)
+
+    def _range_deltas(self, chunk: products.SparseMatrix, H: np.ndarray, Q: np.ndarray, shard: Shard) -> list[Arrays]:
+        (block,) = shard.blocks
+        return [range_sums(chunk, H, (self.bounds[block], self.bounds[block + 1]), shard.deltas) | {"Q": Q}]
+
+    def update_streamed(
+        self, A: products.SparseMatrix, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Return what `update_rows` does for a factor that is not in memory. Adds to Q only."""
+        raise NotImplementedError(f"{type(self).__name__} needs all of W")
 
     def sweep_rows(
         self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, deltas: list[Arrays] | None
@@ -119,9 +145,9 @@ class FrobeniusFactorization(Factorization):
         H, violation = self.update_rows(A, W, S, H, P, Q)
         return H, violation, cut_sums(self.bounds, P, Q)
 
-    def joined_factor(self, model: ModelView, name: str) -> np.ndarray:
+    def joined_factor(self, model: ModelView, name: str) -> AnyFactor:
         """Return the rows of W of all blocks, (V, K), in the form that `update_rows` takes."""
-        return model.joined(name)
+        return self.factor(model, name)
 
     @abstractmethod
     def update_rows(
@@ -148,7 +174,9 @@ class FrobeniusFactorization(Factorization):
         kept: Arrays = {"W": W}
         if "first_row" in block:
             kept["first_row"] = block["first_row"]
-        totals: Arrays = {"S": S, "Q": Q / self.n_blocks, "penalty": self._penalty_of_block(W, S, own)}
+        # All blocks have the same Q.
+        Q_once = Q if not block.get("first_row", 0) else np.zeros_like(Q)
+        totals: Arrays = {"S": S, "Q": Q_once, "penalty": self._penalty_of_block(W, S, own)}
         if self.convergence == "gradient":
             totals["violation"] = np.float64(violation)
         if self.extrapolate:
@@ -214,13 +242,15 @@ class FrobeniusFactorization(Factorization):
 
     # --- new rows ---
 
-    def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+    def fold_in(
+        self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
+    ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨A·W, H⟩ while W is fixed. All solvers use HALS for it."""
         R = np.zeros((n_rows_of(A), self.n_components), self.dtype)
-        if isinstance(A, products.SparseRows):
-            products.add_products(A, W, R)
-        else:
+        if isinstance(A, np.ndarray) and isinstance(W, np.ndarray):
             np.matmul(A, W, out=R)
+        else:
+            add_row_products(A, W, R)
         H = np.zeros_like(R)
         rule = nmf.update_rule(S, *self.penalties[2:], self.dtype)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
@@ -249,7 +279,7 @@ class Hals(FrobeniusFactorization):
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that is fastest where it is swept."""
-        if runs_on_cuda(self.device):
+        if self.n_ranges > 1 or runs_on_cuda(self.device):
             return super().load_chunk(data, index, model)
         rows = self.rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
@@ -261,7 +291,7 @@ class Hals(FrobeniusFactorization):
         RESIDENTS.bring_back([delta["Q"]])
         return super().apply(block, computed(delta), shared, first)
 
-    def joined_factor(self, model: ModelView, name: str) -> np.ndarray:
+    def joined_factor(self, model: ModelView, name: str) -> AnyFactor:
         """Return W. On a CUDA device, the copies of its blocks are joined there, so nothing is uploaded again."""
         if not runs_on_cuda(self.device):
             return super().joined_factor(model, name)
@@ -304,6 +334,18 @@ class Hals(FrobeniusFactorization):
         swept, S, inner = module.sweep_products(P, self.rule(Q, "W"), W, self.sweeps, scratch)
         return swept, S, inner, float(scratch.violation[0])
 
+    def update_streamed(
+        self, A: products.SparseMatrix, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Sweep over the rows of H, once their products with all blocks are known."""
+        scratch = nmf.make_scratch(self.n_components, self.dtype)
+        rule = self.rule(S, "H")
+        R = np.full(H.shape, -rule.penalty, self.dtype)
+        add_row_products(A, W, R)
+        swept = aligned_copy(H)
+        nmf.sweep_rows(R, rule._replace(penalty=R.dtype.type(0)), swept, Q, self.sweeps, scratch)
+        return swept, float(scratch.violation[0])
+
     def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
         """Return how a row of a factor changes, given the product S (K, K) of the other factor with itself."""
         penalties = self.penalties[:2] if factor == "W" else self.penalties[2:]
@@ -333,6 +375,17 @@ class FactorSolver(FrobeniusFactorization):
         else:
             self.update(A @ W, S, H)
             P += A.T @ H
+        Q += np.triu(gram_matrix(H))
+        return H, 0.0
+
+    def update_streamed(
+        self, A: products.SparseMatrix, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Update H."""
+        H = H.copy()
+        R = np.zeros_like(H)
+        add_row_products(A, W, R)
+        self.update(R, S, H)
         Q += np.triu(gram_matrix(H))
         return H, 0.0
 

@@ -13,8 +13,9 @@ from ....kernels.nmf import products, solvers
 from ...engine.algorithm import Address, Metrics, ModelView, Shard, SweepResult
 from .deltas import cut_sums, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
-from .rows import PreparedRows, Rows, by_row
+from .rows import PreparedRows, Rows, by_row, n_rows_of
 from .scores import FactorScores
+from .streamed import AnyFactor, StreamedFactor, gram_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class DivergenceScores(FactorScores):
         if state is not None:
             return {}
         A = _sparse(by_row(chunk))
-        divergence = self.fold_in(A, *self.scored_rows(model, n_words))[1]
+        W, S = self.scored_rows(model, n_words)
+        divergence = self.fold_in(self.scored_chunk(chunk, W), W, S)[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
@@ -61,9 +63,11 @@ class KullbackLeibler(Factorization):
     ) -> SweepResult:
         """Update the chunk's rows of H, then divide A by the new H·Wᵀ and compute P and Q."""
         A = _sparse(by_row(chunk))
-        W = model.joined("W")
-        S = self.gram(W)
-        H = self.first_rows(model, A, address) if state is None else state["H"].copy()
+        W = self.factor(model, "W")
+        S = gram_of(W, self.gram)
+        H = self.first_rows(model, chunk, address) if state is None else state["H"].copy()
+        if isinstance(W, StreamedFactor):
+            return self._sweep_streamed(chunk, W, S, H, shard)
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
         ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
@@ -76,10 +80,40 @@ class KullbackLeibler(Factorization):
         sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
         return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
 
+    def _sweep_streamed(
+        self, chunk: PreparedRows, W: StreamedFactor, S: np.ndarray, H: np.ndarray, shard: Shard
+    ) -> SweepResult:
+        assert isinstance(chunk, products.SparseMatrix)
+        for _ in range(self.sweeps):
+            _multiply(chunk, W, S, H)
+        logarithms = sum(_ratios_of_block(chunk, H, *block)[1] for block in W.blocks())
+        sum_of_rows = H.sum(axis=0, dtype=np.float64)
+        Q = sum_of_rows if shard.deltas is None else shard.deltas[0]["Q"] + sum_of_rows
+        total = np.sum(chunk.by_row.data, dtype=np.float64)
+        sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
+        return SweepResult({"H": H, "Q": Q}, self._range_deltas(chunk, W, H, Q, shard), sums)
+
+    def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
+        """Return P of the words of another range, and Q, which the first range has computed."""
+        assert isinstance(chunk, products.SparseMatrix)
+        W = self.factor(model, "W")
+        assert isinstance(W, StreamedFactor)
+        return self._range_deltas(chunk, W, state["H"], state["Q"], shard)
+
+    def _range_deltas(
+        self, chunk: products.SparseMatrix, W: StreamedFactor, H: np.ndarray, Q: np.ndarray, shard: Shard
+    ) -> list[Arrays]:
+        (block,) = shard.blocks
+        words = (self.bounds[block], self.bounds[block + 1])
+        ratio, _ = _ratios_of_block(chunk, H, *words, W.read(block))
+        P = np.zeros((words[1] - words[0], H.shape[1]), H.dtype) if shard.deltas is None else shard.deltas[0]["P"]
+        products.add_products(ratio, H, P)
+        return [{"P": P, "Q": Q}]
+
     @property
     def scores(self) -> DivergenceScores:
         """The divergence of held-out rows."""
-        return DivergenceScores(self.fold_in, self.gram, self.tol)
+        return DivergenceScores(self.fold_in, self.gram, self.tol, self.factor)
 
     def gram(self, W: np.ndarray) -> np.ndarray:
         """Return the sum of the rows: (K,) float64."""
@@ -106,13 +140,22 @@ class KullbackLeibler(Factorization):
         divergence = max(float(sums["divergence"]), 0.0)
         return shared | totals, {"error": float(np.sqrt(2 * divergence))}
 
-    def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+    def fold_in(
+        self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
+    ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and their divergence."""
-        A = _sparse(A)
-        H = np.ones((len(A.indptr) - 1, self.n_components), self.dtype)
+        if isinstance(A, products.SparseMatrix):
+            H = np.ones((n_rows_of(A), self.n_components), self.dtype)
+        else:
+            A = _sparse(A)
+            H = np.ones((len(A.indptr) - 1, self.n_components), self.dtype)
         for _ in range(sweeps):
             _multiply(A, W, S, H)
-        logarithms = solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
+        if isinstance(A, products.SparseMatrix):
+            logarithms = sum(_ratios_of_block(A, H, *block)[1] for block in W.blocks())
+            A = A.by_row
+        else:
+            logarithms = solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
         total = np.sum(A.data, dtype=np.float64)
         return H, float(logarithms - total + S @ H.sum(axis=0, dtype=np.float64))
 
@@ -125,10 +168,25 @@ def _sparse(A: Rows) -> products.SparseRows:
     return products.SparseRows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data)
 
 
-def _multiply(A: products.SparseRows, W: np.ndarray, S: np.ndarray, H: np.ndarray) -> None:
+def _ratios_of_block(
+    A: products.SparseMatrix, H: np.ndarray, first: int, stop: int, W: np.ndarray
+) -> tuple[products.SparseRows, float]:
+    """Return A / H·Wᵀ of the words of a block, by word, and the part of the divergence that `solvers` returns."""
+    part = A.by_column.part(first, stop)
+    entries = slice(part.indptr[0], part.indptr[-1])
+    own = products.SparseRows(part.indptr - part.indptr[0], part.indices[entries], part.data[entries])
+    ratio = own._replace(data=np.empty_like(own.data))
+    return ratio, solvers.kullback_leibler_ratios(own, W, H, ratio.data)
+
+
+def _multiply(A: products.SparseRows | products.SparseMatrix, W: AnyFactor, S: np.ndarray, H: np.ndarray) -> None:
     """Update H (D, K) in place: H · ((A / H·Wᵀ) W) / S."""
-    ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
-    solvers.kullback_leibler_ratios(A, H, W, ratio.data)
     R = np.zeros_like(H)
-    products.add_products(ratio, W, R)
+    if isinstance(W, StreamedFactor):
+        for first, stop, rows in W.blocks():
+            products.add_transposed_products(_ratios_of_block(A, H, first, stop, rows)[0], rows, R)
+    else:
+        ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
+        solvers.kullback_leibler_ratios(A, H, W, ratio.data)
+        products.add_products(ratio, W, R)
     H *= (R / np.maximum(S, np.finfo(H.dtype).tiny)).astype(H.dtype)

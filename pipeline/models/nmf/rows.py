@@ -104,8 +104,10 @@ def by_row(prepared: PreparedRows) -> Rows:
     return prepared.by_row
 
 
-def n_rows_of(rows: Rows) -> int:
+def n_rows_of(rows: Rows | PreparedRows) -> int:
     """Return the number of rows."""
+    if not isinstance(rows, products.SparseRows):
+        rows = by_row(rows)
     if isinstance(rows, products.SparseRows):
         return len(rows.indptr) - 1
     return len(rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,14 @@ from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...topics import WordGroup
 from ..vectors.similarity import top_indices
 from .rows import PreparedRows, Rows, by_row
+from .streamed import AnyFactor, gram_of
 
 #: Components that `FactorScores.describe` shows, and words of each.
 DESCRIBED = 24
 DESCRIBED_WORDS = 8
 
 #: Returns H (D, K) of new rows for a fixed W (V, K) and its S, and a number for their error; see `Factorization`.
-FoldIn = Callable[[Rows, np.ndarray, np.ndarray], tuple[np.ndarray, float]]
+FoldIn = Callable[[Any, AnyFactor, np.ndarray], tuple[np.ndarray, float]]
 #: Returns S of rows of W.
 Gram = Callable[[np.ndarray], np.ndarray]
 
@@ -33,21 +35,28 @@ class FactorScores(Scores):
     gram: Gram
     tol: float
 
-    def scored_rows(self, model: ModelView, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    factor: Callable[[ModelView, str], AnyFactor]
+
+    def scored_rows(self, model: ModelView, n_rows: int) -> tuple[AnyFactor, np.ndarray]:
         """Return the first ``n_rows`` rows of W, and their S."""
-        W = model.joined("W")
+        W = self.factor(model, "W")
         if n_rows >= len(W):
             return W, model.shared["S"]
-        return W[:n_rows], self.gram(W[:n_rows])
+        some = W[:n_rows] if isinstance(W, np.ndarray) else W.first(n_rows)
+        return some, gram_of(some, self.gram)
+
+    def scored_chunk(self, chunk: PreparedRows, W: AnyFactor) -> Rows | PreparedRows:
+        """Return a chunk in the form for products with W."""
+        return by_row(chunk) if isinstance(W, np.ndarray) else chunk
 
     def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordGroup]:
         """Return the heaviest words of the first components; no groups for a matrix, which has no words."""
         if not isinstance(data, Corpus):
             return []
-        W = model.joined("W")
+        W = self.factor(model, "W")
         names = data.vocabulary["word"]
         groups = []
-        for k, column in enumerate(W.T[:DESCRIBED]):
+        for k, column in enumerate(_columns(W, DESCRIBED)):
             words = [names[int(word)].as_py() for word in top_indices(column, DESCRIBED_WORDS)]
             groups.append(WordGroup(str(k), words))
         return groups
@@ -81,7 +90,7 @@ class FrobeniusScores(FactorScores):
             return {}
         A = by_row(chunk)
         W, S = self.scored_rows(model, n_words)
-        H, inner = self.fold_in(A, W, S)
+        H, inner = self.fold_in(self.scored_chunk(chunk, W), W, S)
         norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 
@@ -105,3 +114,10 @@ class FrobeniusScores(FactorScores):
             # A rise of the error is a restart of the extrapolation, and no sign of convergence.
             return abs(before - after)
         return before - after
+
+
+def _columns(W: AnyFactor, n: int) -> np.ndarray:
+    """Return the first columns of a factor as rows: (n, V)."""
+    if isinstance(W, np.ndarray):
+        return W.T[:n]
+    return np.concatenate([rows[:, :n] for _, _, rows in W.blocks()]).T

@@ -175,7 +175,7 @@ def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:
             raise DataError(
                 f"{graph.url}: walks need {format_bytes(needed)} on worker {worker.name}, which has "
                 f"{format_bytes(usable_bytes(worker.memory))} for them ({format_bytes(worker.memory)} memory limit): "
-                f"raise memory_limit to {limit_for(needed)} or more, or use fewer threads per worker"
+                f"raise memory_limit to {limit_for(needed) >> 20}MiB or more, or use fewer threads per worker"
             )
 
 

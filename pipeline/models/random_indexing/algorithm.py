@@ -162,6 +162,11 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         for block in blocks:
             yield {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
 
+    def recut_block(self, arrays: Arrays, block: int) -> Arrays:
+        """Set the number of rows that a block will have."""
+        size = np.int64(self.bounds[block + 1] - self.bounds[block])
+        return arrays | {"size": size} if "size" in arrays else arrays
+
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the words' hashes, the masks of words that are kept and that are rare, and 0 for the documents."""
         words = data.vocabulary["word"].to_pylist()

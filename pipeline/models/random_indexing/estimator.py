@@ -1,5 +1,6 @@
 """The estimator RandomIndexing."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from ....io.text.vocabulary import stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
+from ...engine.algorithm import AnyAlgorithm
 from ...engine.device import resolve_device
 from ...engine.training import Advice
 from ..base.blocks import cut_equally, equal_blocks
@@ -81,7 +83,7 @@ class RandomIndexing(CorpusEstimator):
         Further words that get no vector and add nothing.
     document_weights : {"none", "idf", "entropy"}, default="none"
         Weights of words in the vector of a document.
-    n_blocks : int, default=1
+    n_blocks : int or "auto", default="auto"
         Number of blocks of rows. A sweep holds the rows of one block at a time. Large blocks are stored in parts.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where kernels run. A CUDA device gives the same sums, bit for bit.
@@ -158,7 +160,7 @@ class RandomIndexing(CorpusEstimator):
         max_count: int | None = None,
         stop_words: str | list[str] | None = None,
         document_weights: str = "none",
-        n_blocks: int = 1,
+        n_blocks: int | str = "auto",
         device: str = "auto",
     ):
         self.vector_size = vector_size
@@ -190,12 +192,8 @@ class RandomIndexing(CorpusEstimator):
                 f"{data.title}: a bag of words, whose words have no neighbours: ingest text, pass lists of strings, or "
                 f"set order='none' and contexts='documents'"
             )
-        ranges = equal_blocks(data.n_words, self.n_blocks)
-        n_parts = max(1, min(MOST_PARTS, data.n_words // (self.n_blocks * LEAST_ROWS)))
         return RandomIndexingAlgorithm(
-            bounds=cut_equally(ranges, n_parts),
-            # The rows of all ranges that a chunk changes can be as many as its tokens.
-            n_ranges=len(ranges) - 1,
+            **_cut_of(data.n_words, self._first_blocks),
             dimension=_auto_dimension(data.n_words) if self.vector_size == "auto" else int(self.vector_size),
             seed_length=self.seed_length,
             radius=self.window,
@@ -209,9 +207,17 @@ class RandomIndexing(CorpusEstimator):
             device=resolve_device(self.device, True, "random indexing"),
         )
 
+    def _cut(
+        self, algorithm: AnyAlgorithm, data: Corpus, previous: SavedModel | None
+    ) -> Callable[[int], AnyAlgorithm] | None:
+        """Cut the vectors into ranges. The bits of retrained vectors depend on the ranges."""
+        if self.retrain:
+            return None
+        return lambda n: algorithm.recut(_cut_of(algorithm.n_rows, n))
+
     def _advice(self) -> Advice:
         names = {"dimension": "vector_size", "radius": "window"}
-        return Advice(size="lower vector_size, cut the model with n_blocks", names=names)
+        return Advice(size="lower vector_size", names=names)
 
     # --- the trained model ---
 
@@ -414,6 +420,14 @@ class RandomIndexing(CorpusEstimator):
         # The limits decide which words count, and the sum of two models would need other words.
         if self.min_count > 1 or self.max_count is not None:
             raise ValueError("models with min_count or max_count cannot be added or subtracted: use stop_words")
+
+
+def _cut_of(n_rows: int, n_blocks: int) -> dict[str, Any]:
+    """Return the bounds of the blocks, and the number of ranges. A large range is stored in several blocks."""
+    ranges = equal_blocks(n_rows, n_blocks)
+    n_parts = max(1, min(MOST_PARTS, n_rows // (n_blocks * LEAST_ROWS)))
+    # The rows of all ranges that a chunk changes can be as many as its tokens.
+    return {"bounds": cut_equally(ranges, n_parts), "n_ranges": len(ranges) - 1}
 
 
 def _auto_dimension(n_words: int) -> int:

@@ -115,7 +115,7 @@ def test_pinned_memory_of_a_worker_with_a_device_is_part_of_its_plan(corpus):
     )
     # A limit that is enough without a device is named as too small with one.
     needed = alone.task.total * 2 + with_device.pinned
-    with pytest.raises(DataError, match=r"and [\d.]+ MiB for copies from and to the GPU\): raise memory_limit"):
+    with pytest.raises(DataError, match=r"and [\d.]+ MiB for copies from and to the GPU\)"):
         make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, limit_of(needed - 1), device=1 << 40))
     make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, limit_of(needed), device=1 << 40))
     assert pinned_bytes(1, 1 << 40) == 2 * BUFFER_BYTES + FREE_BYTES + (LIMIT_BYTES - FREE_BYTES) // 2

@@ -22,7 +22,7 @@ from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity
-from corpusmill.pipeline.engine.plan import make_plan
+from corpusmill.pipeline.engine.plan import make_plan, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
 from corpusmill.pipeline.engine.worker import tasks
@@ -347,8 +347,8 @@ def test_two_processes_cannot_train_the_same_run(corpus, tmp_path):
 
 
 def test_a_task_that_is_too_large_is_refused_before_the_run_starts(corpus):
-    with pytest.raises(DataError, match=r"1\.00 GiB.*memory limit.*chunk_tokens"):
-        make_plan(Tally(scratch=1 << 30), corpus, Capacity("w0", "tcp://x", 1, 1 << 30))
+    with pytest.raises(DataError, match=r"1\.00 GiB.*memory limit.*raise memory_limit to"):
+        plan_run(Tally(scratch=1 << 30), None, corpus, [Capacity("w0", "tcp://x", 1, 1 << 30)])
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -356,7 +356,7 @@ def test_a_task_that_is_too_large_is_refused_before_the_run_starts(corpus):
 def test_the_memory_limit_that_a_refusal_names_is_enough_and_no_smaller_one_is(corpus, threads, memory):
     algorithm = Tally(scratch=1 << 30)
     with pytest.raises(DataError) as refusal:
-        make_plan(algorithm, corpus, Capacity("w0", "tcp://x", threads, memory))
+        plan_run(algorithm, None, corpus, [Capacity("w0", "tcp://x", threads, memory)])
     enough = int(re.search(r"raise memory_limit to (\d+)MiB or more", str(refusal.value))[1])
     make_plan(algorithm, corpus, Capacity("w0", "tcp://x", threads, enough << 20))
     with pytest.raises(DataError):

@@ -52,7 +52,7 @@ def _only_for_data(make, seen):
 
 
 def test_a_hundred_restarts_on_a_usual_number_of_cells_stay_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 16 << 30)
+    monkeypatch.setattr("corpusmill.pipeline.engine.executors.memory_limit", lambda: 16 << 30)
     cells = scipy.sparse.random(5000, 2000, 1e-4, "csr", np.float32, random_state=0)
     matrix = write_matrix(tmp_path / "matrix", cells)
     assert fits_in_memory(NMF(20, restarts=100)._algorithm(matrix), matrix, Synchronous())

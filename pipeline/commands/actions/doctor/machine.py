@@ -8,19 +8,16 @@ import subprocess
 from pathlib import Path
 
 import psutil
-from dask.system import cpu_count
-from distributed.system import memory_limit
 from llvmlite import binding
 
 from .....io.messages import pluralize
 from .....kernels.simd.tiles import register_bits
+from ....engine.limits import memory_limits, processor_limits
 from ....formatting import format_bytes
 from .finding import Advice, Problem
 
 #: A worker with less memory than this has little left for data after its libraries are loaded.
 WORKER_BYTES = 1 << 30
-#: A limit of an older kernel that means "none" is a number near 2**63.
-NO_LIMIT = 1 << 60
 
 
 def check_versions() -> str:
@@ -30,48 +27,23 @@ def check_versions() -> str:
     return ", ".join([*versions, f"Python {platform.python_version()}", processor])
 
 
-def check_memory(cgroup: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> str:
-    """Compare the memory that workers would share with what is free, and with the limits of all control groups."""
-    limit = memory_limit()
+def check_memory(root: Path = Path("/")) -> str:
+    """Compare the memory that workers would share with what is free, and name each limit that was found."""
+    memory, processors = memory_limits(root), processor_limits(root)
+    limit, workers = int(memory[0].value), math.ceil(processors[0].value)
     available = min(psutil.virtual_memory().available, limit)
-    text = f"{format_bytes(limit)}, {format_bytes(available)} free, for {pluralize(cpu_count(), 'core')}"
-    group = group_limit(cgroup, own)
-    workers = cpu_count()
-    if group is not None and group < limit:
-        share = max(1, group // workers >> 20)
-        raise Problem(
-            f"a control group allows {format_bytes(group)}, but Dask sees {format_bytes(limit)}, so workers would be "
-            f"killed: set cluster.memory_limit={share}MiB for {workers} workers"
-        )
+    text = (
+        f"{format_bytes(limit)} ({memory[0].source}), {format_bytes(available)} free, for {pluralize(workers, 'core')}"
+    )
+    text = f"{text} ({processors[0].source})"
+    others = [f"{found.source} {format_bytes(int(found.value))}" for found in memory[1:]]
+    others += [f"{found.source} {pluralize(math.ceil(found.value), 'core')}" for found in processors[1:]]
+    text = f"{text}; larger limits: {', '.join(others)}" if others else text
     if limit < workers * WORKER_BYTES:
         raise Advice(f"{text}; little for {workers} workers: set cluster.n_workers={max(1, limit // WORKER_BYTES)}")
     if available < limit // 4:
         raise Advice(f"{text}; other programs use the rest: stop some, or set cluster.memory_limit lower")
     return text
-
-
-def group_limit(root: Path, own: Path) -> int | None:
-    """Return the lowest memory limit of this process's control group (version 2) and of those above it.
-
-    Dask reads only the file at the root. Below systemd or a batch system, the limit is in a group further down.
-    """
-    try:
-        path = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
-    except (OSError, StopIteration):
-        return None
-    folder = root / path.strip("/")
-    groups = [group for group in (folder, *folder.parents) if group.is_relative_to(root)]
-    lowest = min(_read_limit(group / name) for group in groups for name in ("memory.max", "memory.high"))
-    if lowest >= NO_LIMIT:
-        return None
-    return int(lowest)
-
-
-def _read_limit(path: Path) -> float:
-    try:
-        return float(path.read_text())
-    except (OSError, ValueError):  # no such file, or the word "max"
-        return math.inf
 
 
 def check_gpu() -> str:

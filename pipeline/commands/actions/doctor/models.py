@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-from dask.system import cpu_count
 
 from .....io.stores.corpus import Corpus
 from .....kernels.jit import cache_folders
+from ....engine.limits import processor_count
 from ....ingest.ingest import corpus_from
 from ....models.base.advice import TrainingWarning
 from ....models.base.estimator import Estimator
@@ -147,7 +147,7 @@ def compile_kernels() -> str:
     """Compile the kernels that are not in the cache, with one process per core."""
     n_before = len(cached_kernels())
     start = time.perf_counter()
-    n_processes = min(len(TRAININGS), cpu_count())
+    n_processes = min(len(TRAININGS), processor_count())
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
         list(pool.map(train_small, TRAININGS))
     n_kernels = len(cached_kernels())

@@ -14,6 +14,7 @@ from corpusmill.pipeline.commands.actions.doctor import machine, models, storage
 from corpusmill.pipeline.commands.actions.doctor.finding import find
 from corpusmill.pipeline.commands.actions.doctor.storage import Scratch
 from corpusmill.pipeline.engine.device import has_cuda
+from helpers.groups import write_groups, write_limit
 from helpers.models import kernel_modules
 
 
@@ -43,17 +44,13 @@ def test_json_has_every_finding_and_a_problem_gives_exit_code_1(tmp_path, call):
     assert "change its permissions, or name another place" in problem["text"]
 
 
-def test_a_control_group_below_the_limit_that_dask_sees_is_a_problem(tmp_path):
-    own = tmp_path / "own"
-    own.write_text("0::/jobs/17\n")
-    (tmp_path / "jobs" / "17").mkdir(parents=True)
-    (tmp_path / "jobs" / "17" / "memory.max").write_text("max\n")
-    assert machine.group_limit(tmp_path, own) is None
-    (tmp_path / "jobs" / "memory.max").write_text("536870912\n")
-    status, text = outcome(machine.check_memory, tmp_path, own)
-    assert status == "problem"
-    assert "allows 512.00 MiB" in text
-    assert "set cluster.memory_limit=" in text
+def test_the_limit_that_counts_is_named_first(tmp_path):
+    write_groups(tmp_path, "0::/jobs/17", [("cgroup2", "rw", "/", "/sys/fs/cgroup")])
+    write_limit(tmp_path, "sys/fs/cgroup/jobs/memory.max", 512 << 20)
+    write_limit(tmp_path, "sys/fs/cgroup/jobs/17/memory.max", 768 << 20)
+    _, text = outcome(machine.check_memory, tmp_path)
+    assert text.startswith("512.00 MiB (control group ")
+    assert re.search(r"larger limits: .*17/memory.max 768.00 MiB, .*the machine 64.00 GiB", text)
 
 
 def test_a_gpu_that_python_cannot_use_is_advice(tmp_path, monkeypatch):

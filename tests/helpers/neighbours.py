@@ -93,12 +93,6 @@ class Neighbours(GridAlgorithm):
         return {"pairs": shared["pairs"] + sums["pairs"]}, {"moved": float(totals["moved"])}
 
 
-class OnDisk(Neighbours):
-    """The same with all blocks on disk between two cells."""
-
-    held_share: ClassVar[float] = 0.0
-
-
 def neighbours(chunk):
     """Return the pairs of neighbouring words of a chunk: (n, 2) int64."""
     words = chunk.words

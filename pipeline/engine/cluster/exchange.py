@@ -36,7 +36,7 @@ class Exchange(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Register the handlers of requests by other workers and by the scheduler."""
         self.worker = worker
-        self.deltas = SweptDeltas()
+        self.deltas = SweptDeltas(worker.local_directory)
         worker.handlers["corpusmill_give"] = self.give
         worker.stream_handlers["corpusmill_forget"] = self.forget
 

@@ -5,6 +5,7 @@ a block of the model fetches the block's deltas from all workers and merges them
 """
 
 import contextlib
+import tempfile
 import threading
 import time
 import uuid
@@ -24,6 +25,7 @@ from ..algorithm import add_numbers, nbytes
 from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
 from ..grid import has_grid
 from ..packing import unpack
+from .held import map_deltas
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD, start
 from .step import sweep_shard, update_block
@@ -75,9 +77,12 @@ class SweptDeltas:
     """The deltas that one worker has swept. It keeps them until its next phase of the same run.
 
     Dask does not know them. It copies the results of tasks, drops one of two copies, and writes results to disk.
+
+    Those of a grid have a budget, see `Job.kept_bytes`. The others are mapped from files in ``folder``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder = folder
         self._kept: dict[str, tuple[SweepPhase, Pieces]] = {}  # by identifier
 
     def keep(self, phase: SweepPhase, address: str, pieces: Pieces) -> Source:
@@ -86,6 +91,13 @@ class SweptDeltas:
         self._kept[identifier] = (phase, pieces)
         size = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
         return Source(identifier, address, size, any_on_device(_arrays_of(pieces)))
+
+    def place(self, deltas: list[Arrays], taken: int, budget: int) -> tuple[list[Arrays], int]:
+        """Return a shard's deltas, in memory or mapped from a file, and the bytes of the budget that are taken now."""
+        size = sum(nbytes(delta) for delta in deltas)
+        if taken + size <= budget or any_on_device(array for delta in deltas for array in delta.values()):
+            return deltas, taken + size
+        return map_deltas(deltas, self._folder or tempfile.gettempdir()), taken
 
     def forget(self, run: str, but: str = "") -> None:
         """Forget the deltas of a run, except those of the phase ``but``. The blocks have the others."""
@@ -191,8 +203,12 @@ def sweep_shards(
     transfers = Transfers(phase, 1 + n_helpers)
     reports: dict[int, ShardReport] = {}
     failed = threading.Event()
+    is_grid = has_grid(phase.job.algorithm)
+    kept = 0
+    lock = threading.Lock()
 
     def sweep_all() -> None:
+        nonlocal kept
         try:
             while not failed.is_set():
                 position = queue.next()
@@ -200,6 +216,9 @@ def sweep_shards(
                     return
                 chunks = phase.chunks(position)
                 deltas, report = sweep_shard(phase, transfers, chunks, lambda: _chunks_of(phase, queue.upcoming()))
+                if is_grid:
+                    with lock:
+                        deltas, kept = swept_deltas.place(deltas, kept, phase.job.kept_bytes)
                 with _measuring(report):
                     sums.add((position, position + 1), deltas)
                 reports[position] = report

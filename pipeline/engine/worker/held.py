@@ -1,15 +1,20 @@
 """Arrays that wait on a worker for the cell that uses them next, in memory or on the worker's disk."""
 
 import itertools
+import tempfile
 import threading
 from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.store import Arrays
+from ...formatting import format_bytes
 from ..algorithm import nbytes
 
+#: Arrays in a file begin at multiples of this number of bytes.
+ALIGNMENT = 64
 #: Kind of arrays ("row" or "column"), number of the block, and number of the stratum whose cell uses them next.
 Key = tuple[str, int, int]
 
@@ -126,6 +131,37 @@ class HeldArrays:
                 self.written += np.asarray(array).nbytes
             np.save(files[name], array)
         return files
+
+
+def map_deltas(deltas: list[Arrays], folder: str) -> list[Arrays]:
+    """Return the same arrays, mapped from a file in a folder. Its space is free again when they are no longer used.
+
+    Raises DataError if the folder is full or missing.
+    """
+    size = sum(nbytes(delta) for delta in deltas)
+    try:
+        with tempfile.TemporaryFile(prefix="corpusmill-", dir=folder) as file:
+            for delta in deltas:
+                for array in delta.values():
+                    file.write(np.ascontiguousarray(array).data)
+                    file.write(bytes(-np.asarray(array).nbytes % ALIGNMENT))
+            file.flush()
+            content = np.memmap(file, np.uint8, "r") if size else np.empty(0, np.uint8)
+    except OSError as error:
+        raise DataError(
+            f"the scratch folder {folder} cannot take {format_bytes(size)} that wait for later tasks "
+            f"({error.strerror or error}): free space there, or choose another folder (local_directory of the "
+            f"workers, TMPDIR without a cluster), then resume the run: its epochs are safe"
+        ) from error
+    mapped, at = [], 0
+    for delta in deltas:
+        found = {}
+        for name, array in delta.items():
+            array = np.asarray(array)
+            found[name] = content[at : at + array.nbytes].view(np.ndarray).view(array.dtype).reshape(array.shape)
+            at += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        mapped.append(found)
+    return mapped
 
 
 def _map(files: dict[str, Path]) -> Arrays:

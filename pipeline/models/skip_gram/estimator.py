@@ -111,7 +111,7 @@ class SkipGramEstimator(CorpusEstimator):
         names = {"dimension": "vector_size"}
         if self.method == "strata":
             return Advice(
-                size="lower vector_size, raise n_blocks",
+                size="lower vector_size",
                 divergence=StrataSkipGram.divergence_advice,
                 idle="to use more, raise n_blocks, the number of blocks of words",
                 names=names,

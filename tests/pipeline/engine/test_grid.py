@@ -4,13 +4,14 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from corpusmill.pipeline.engine import plan
 from corpusmill.pipeline.engine.algorithm import Needs
 from corpusmill.pipeline.engine.epoch import SWEEP_SHARE, Training, train
 from corpusmill.pipeline.engine.events import CellsTrained, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.engine.run import RunStore
-from helpers.neighbours import Neighbours, OnDisk, algorithm_of, assert_same, trained, trained_by_hand
+from helpers.neighbours import Neighbours, algorithm_of, assert_same, trained, trained_by_hand
 from helpers.toy import write_toy_corpus
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,8 +47,12 @@ def test_sweeps_and_cells_together_are_the_tokens_of_an_epoch(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_blocks_that_do_not_fit_into_memory_give_the_same_bits(corpus, tmp_path, workers, cluster_of):
-    algorithm = algorithm_of(8, OnDisk, passes=2)
+def test_pairs_and_blocks_that_do_not_fit_into_memory_give_the_same_bits(
+    corpus, tmp_path, workers, cluster_of, monkeypatch
+):
+    monkeypatch.setattr(plan, "KEPT_OF_REST", 0)
+    monkeypatch.setattr(plan, "HELD_OF_REST", 0)
+    algorithm = algorithm_of(8, passes=2)
     executor = OnDask(cluster_of(workers)) if workers else Synchronous()
     result = trained(corpus, tmp_path / "run", algorithm, executor)
     assert_same([trained_by_hand(corpus, algorithm_of(8, passes=2)), result])

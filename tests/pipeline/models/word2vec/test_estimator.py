@@ -17,6 +17,7 @@ from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.engine.memory import Capacity
 from corpusmill.pipeline.engine.plan import make_plan
+from corpusmill.pipeline.engine.worker.held import map_deltas
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
 from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
@@ -139,7 +140,7 @@ def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
     corpus = write_documents(tmp_path / "corpus", parts, 15_000, "wide")
     wide = {"vector_size": 1024, "epochs": 1}
     with open_cluster("local", n_workers=2, memory_limit="1GiB") as client:
-        with pytest.raises(DataError, match="lower vector_size, raise n_blocks, or ingest"):
+        with pytest.raises(DataError, match=r"raise memory_limit to \d+MiB or more, or lower vector_size"):
             small(**wide, n_blocks=1).fit(corpus, client=client)
         model = small(**wide, n_blocks=8).fit(corpus, client=client, evaluate_every=0)
     assert matrix(model, "W_out").any(axis=1).mean() > 0.1
@@ -148,17 +149,21 @@ def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
 def test_the_plan_counts_the_pairs_that_a_worker_keeps_during_a_step(corpus):
     algorithm = small(n_blocks=4)._algorithm(corpus)
     alone, shared = (make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 1 << 30), n) for n in (1, 2))
-    assert alone.held - shared.held == algorithm.needs(corpus, 2).kept > 0
+    assert alone.kept - shared.kept == algorithm.needs(corpus, 2).kept > 0
 
 
-def test_pairs_that_do_not_fit_are_refused_with_the_way_out(corpus):
+def test_pairs_that_do_not_fit_wait_on_disk(corpus):
     algorithm = small(n_blocks=16)._algorithm(corpus)
     tokens = corpus.n_tokens // algorithm.rounds
     algorithm = replace(algorithm, window=(3 << 30) // (4 * tokens) - 1)
-    worker = Capacity("w0", "tcp://x", 1, 5 << 30)
-    with pytest.raises(DataError, match=r"and 3\.00 GiB for what it keeps until the end of a step\).* more workers"):
-        make_plan(algorithm, corpus, worker)
-    assert make_plan(algorithm, corpus, worker, n_workers=4).total <= worker.memory
+    plan = make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 12 << 30))
+    assert plan.kept + plan.held < algorithm.needs(corpus, 1).kept + 16 * plan.task.total
+    assert plan.total <= plan.limit
+
+
+def test_a_full_or_missing_scratch_folder_is_one_sentence(tmp_path):
+    with pytest.raises(DataError, match=rf"the scratch folder {tmp_path}/gone cannot take 8 B .*No such file"):
+        map_deltas([{"pairs": np.zeros(2, np.int32)}], f"{tmp_path}/gone")
 
 
 @pytest.mark.parametrize("tokens", [10**4, 10**6, 10**8, 10**10])

@@ -33,7 +33,7 @@ from .events import (
 )
 from .executors import Executor
 from .grid import has_grid
-from .memory import Capacity
+from .memory import Capacity, begin_peak, peak_bytes
 from .plan import describe_devices, must_compile, plan_run
 from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run
 from .sweeps import RangeSweep
@@ -186,6 +186,7 @@ class _Engine:
                 compiles=must_compile(self.needs.kernels, bool(self.devices)),
             )
         )
+        self.executor.on_each_worker(begin_peak)
         try:
             reason = self._reason_to_end()
             while not reason:
@@ -197,6 +198,10 @@ class _Engine:
                     self.rows = [*self.rows, row]
                     self._awaits_commit = True
                     reason = self._reason_to_end()
+            if self._awaits_commit:
+                peak = max(self.executor.on_each_worker(peak_bytes), default=0)
+                measured = {"memory_planned": float(self.plan.total), "memory_peak": float(peak)}
+                self.rows = [*self.rows[:-1], self.rows[-1] | measured]
         finally:
             # Also after an error, because the next step may fail before it commits this one.
             self._commit_last()

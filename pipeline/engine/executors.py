@@ -74,6 +74,10 @@ class Executor(ABC):
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
 
+    def on_each_worker(self, function: Callable[[], Any]) -> list[Any]:
+        """Call a function once in each process that runs tasks; return the results."""
+        return [function()]
+
     def check_folders(self, read: Sequence[str], written: Sequence[str] = ()) -> None:
         """Raise DataError if a worker cannot read or write such a folder of this machine; URLs are not checked."""
 
@@ -252,6 +256,10 @@ class OnDask(Executor):
             memory = self.client.run(device_memory, on_error="return")
             workers = [_with_device(worker, memory.get(worker.address, DeviceMemory())) for worker in workers]
         return workers
+
+    def on_each_worker(self, function: Callable[[], Any]) -> list[Any]:
+        """Call a function once on each worker that answers; return the results."""
+        return list(self.client.run(function, on_error="ignore").values())
 
     def check_folders(self, read: Sequence[str], written: Sequence[str] = ()) -> None:
         """Raise DataError if a worker cannot read or write such a folder of this machine; URLs are not checked.

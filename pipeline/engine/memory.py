@@ -1,8 +1,10 @@
 """The threads and the memory of workers: how much of a limit tasks may use, and how freed memory is used again."""
 
+import contextlib
 import ctypes
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 #: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
 PLANNED_SHARE = 0.7
@@ -74,6 +76,21 @@ def keep_freed_memory(limit: int) -> bool:
     set_option(_M_TRIM_THRESHOLD, kept)
     set_option(_M_TOP_PAD, kept)
     return True
+
+
+def begin_peak() -> None:
+    """Forget the peak of this process's memory so far, where the system allows it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    """Return the peak of this process's memory since `begin_peak`; 0 if the system does not tell it."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) << 10
+    except (OSError, IndexError):
+        return 0
 
 
 def return_freed_memory() -> None:

@@ -23,9 +23,9 @@ METRIC_LABELS = {
 PARAMETERS = {"alpha", "alpha_sum", "beta"}
 #: Metrics that the engine measures. All others come from the model.
 ENGINE_METRICS = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
-#: The beginnings of the names of metrics that the engine adds up over workers: times, traffic of CUDA devices, and
-#: requests to object stores.
-ENGINE_PREFIXES = ("seconds_", "device_", "requests_")
+#: The beginnings of the names of metrics that the engine measures on workers: times, traffic of CUDA devices, requests
+#: to object stores, and memory.
+ENGINE_PREFIXES = ("seconds_", "device_", "requests_", "memory_")
 
 
 def is_engine_metric(name: str) -> bool:

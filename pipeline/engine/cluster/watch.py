@@ -12,12 +12,16 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from ...formatting import format_bytes, format_duration
+from ..limits import memory_limits, out_of_memory_kills
 
 if TYPE_CHECKING:
     from distributed import Client
 
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
+#: How many times the system may kill a worker of this machine for its memory before a run ends. The next worker would
+#: begin the same task.
+MOST_KILLS = 2
 #: Seconds to wait for a worker before tasks are submitted.
 FIRST_SECONDS = 120.0
 #: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
@@ -52,7 +56,18 @@ def _describe_paused(workers: list[dict[str, Any]]) -> str:
     limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
     return (
         f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
-        f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
+        f"raise memory_limit, or use fewer threads per worker, then resume the run"
+    )
+
+
+def _describe_killed(kills: int, workers: list[dict[str, Any]]) -> str:
+    """Return that the system has killed workers, and what to do."""
+    limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers})) or "none is left"
+    least = memory_limits()[0]
+    return (
+        f"the system killed workers {kills} times, because their memory was full: {format_bytes(int(least.value))} are "
+        f"allowed to all processes here ({least.source}), and each worker plans with its own limit ({limits}): lower "
+        f"memory_limit, use fewer workers, or stop other programs, then resume the run; committed epochs are safe"
     )
 
 
@@ -100,6 +115,7 @@ class ClusterWatch:
     def __init__(self, client: "Client"):
         self._client = client
         self._address = address_of(client)
+        self._kills = out_of_memory_kills()
         #: Why the tasks of the last wait were cancelled; empty if they were not.
         self.stall = ""
 
@@ -128,6 +144,8 @@ class ClusterWatch:
                         self.stall = _describe_paused(workers)
                     elif now - away_since > away_seconds:
                         self.stall = _describe_no_workers(self._client, self._address, away_seconds)
+                    else:
+                        self.stall = self._why_killed(workers)
                     if self.stall:
                         self._client.cancel([Future(key, self._client) for key in keys()], force=True)
                         return
@@ -144,12 +162,19 @@ class ClusterWatch:
 
     def why_stalled(self, error: BaseException | None) -> str:
         """Return why no worker could run a task that failed with ``error``; "" if there is another reason."""
-        from distributed.scheduler import NoWorkerError
+        from distributed.scheduler import KilledWorker, NoWorkerError
 
+        if not self.stall and isinstance(error, KilledWorker):
+            return self._why_killed(self._workers(), 1)
         # Dask's scheduler counts the same time, and may be done a moment earlier than the thread of this class.
         if not self.stall and isinstance(error, NoWorkerError):
             return _describe_no_workers(self._client, self._address, no_workers_seconds())
         return self.stall
+
+    def _why_killed(self, workers: list[dict[str, Any]], least: int = MOST_KILLS) -> str:
+        """Return why workers of this machine were killed; "" if they were not, or fewer than ``least`` times."""
+        kills = out_of_memory_kills() - self._kills
+        return _describe_killed(kills, workers) if kills >= least else ""
 
     def _workers(self) -> list[dict[str, Any]]:
         """Return the scheduler's description of each worker."""

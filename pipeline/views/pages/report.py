@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...formatting import capitalize, format_duration, format_number
+from ...formatting import capitalize, format_bytes, format_duration, format_number
 from ...topics import Topic, TopicWord, weight_of
 from ..history import MetricRow, last_value, median_speed
 from .contents import Contents, Table
@@ -46,6 +46,10 @@ def _tiles(contents: Contents) -> list[Tile]:
     if speed is not None:
         tiles.append(Tile(format_number(speed), "tokens per second", "in the median epoch"))
     tiles.append(Tile(format_number(rows[-1]["epoch"]), "epochs", _training_time(rows)))
+    peak = last_value(rows, "memory_peak")
+    if peak:
+        planned = last_value(rows, "memory_planned") or 0
+        tiles.append(Tile(format_bytes(int(peak)), "of memory at most", f"{format_bytes(int(planned))} were planned"))
     if contents.topics:
         tiles.append(Tile(format_number(len(contents.topics)), "topics"))
     return tiles

@@ -90,7 +90,7 @@ class RunStore:
     def n_blocks(self) -> int:
         """The number of blocks of the model, whether or not all of them are still there."""
         meta = self.meta
-        return len(meta.get("cut", meta["parameters"])["bounds"]) - 1
+        return len((meta.get("cut") or meta["parameters"])["bounds"]) - 1
 
     def _block(self, step: int, index: int) -> str:
         return f"{self.folder(step)}/{self.blocks or self._known_blocks}/{index:04d}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -256,12 +257,12 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         self, algorithm: AnyAlgorithm, data: Corpus, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut B. Many blocks are updated in several ranges, because a worker keeps the counts of a range."""
-        row_lengths = self._row_lengths(data, previous)
-        if not algorithm.counts_late:
+        if not isinstance(algorithm, LdaAlgorithm) or not algorithm.counts_late:
             return None
+        row_lengths = cache(lambda: self._row_lengths(data, previous))
 
         def cut(n: int) -> AnyAlgorithm:
-            bounds = cut_blocks(row_lengths, n)
+            bounds = cut_blocks(row_lengths(), n)
             return algorithm.recut({"bounds": bounds, "n_ranges": max(1, (len(bounds) - 1) // RANGE_BLOCKS)})
 
         return cut

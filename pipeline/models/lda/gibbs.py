@@ -79,9 +79,9 @@ class WordOrderGibbs(LdaAlgorithm):
                 deltas = [gibbs_registers.drawn_counts(counts, *words)._asdict() for words in pairwise(self.bounds)]
             return SweepResult({"z": z}, deltas, self._count_documents(chunk, z, address))
         z = gibbs.sweep(chunk, self._current_blocks(model, shard.deltas), state["z"], random.key(*address))
-        deltas = self._count_words(chunk, z, _tables(shard.deltas, ""))
+        deltas = self._count_words(chunk, z, _tables(shard.deltas, ""), shard.blocks)
         if not shard.is_last:
-            before = self._count_words(chunk, state["z"], _tables(shard.deltas, BEFORE))
+            before = self._count_words(chunk, state["z"], _tables(shard.deltas, BEFORE), shard.blocks)
             deltas = [new | _renamed(old, BEFORE) for new, old in zip(deltas, before, strict=True)]
         return SweepResult({"z": z}, deltas, self._count_documents(chunk, z, address))
 

@@ -45,6 +45,9 @@ from .streamed import aligned_bounds
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
 
+#: Algorithms that can do without the whole of W.
+STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler)
+
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -279,8 +282,8 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut W into ranges, of which tasks hold one. Results of these options depend on all of W at a time."""
         is_dense = isinstance(data, Matrix) and not data.is_sparse
-        is_known = type(algorithm) in (Hals, MultiplicativeUpdates, KullbackLeibler)
-        if is_dense or self.extrapolate or self.init != "random" or not is_known:
+        needs_all = is_dense or self.extrapolate or self.init != "random"
+        if needs_all or not isinstance(algorithm, Factorization) or type(algorithm) not in STREAMED:
             return None
 
         def cut(n: int) -> AnyAlgorithm:

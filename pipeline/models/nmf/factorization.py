@@ -22,7 +22,7 @@ from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from .merging import FactorSums
 from .nndsvd import Fill, fill_zeros, nndsvd
-from .rows import PreparedRows, Rows, by_row, inverse_document_frequency, n_rows_of, prepare, rows_of
+from .rows import PreparedRows, Rows, by_row, inverse_document_frequency, n_rows_of, prepare, rows_of, stream_chunk
 from .streamed import AnyFactor, StreamedFactor, gram_of
 
 #: Step in the address of the draws of the first W. No real step has this number.
@@ -30,6 +30,8 @@ BEGIN = -1
 #: Mean of the first rows of new words, as a share of the mean of the known rows. If the new rows were as large, many
 #: of them would decide the first H, and change the known components.
 NEW_ROWS = 0.01
+#: Arrays of a chunk of a corpus that streamed products do not need.
+UNREAD = ("words", "word_to_doc_order")
 #: Sweeps over the rows of new documents while W is fixed.
 FOLD_IN_SWEEPS = 100
 
@@ -211,6 +213,10 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that sweeps take."""
+        if self.n_ranges > 1:
+            idf = model.shared.get("idf")
+            stored = data.read_chunk(index, UNREAD) if isinstance(data, Corpus) else data.read_chunk(index)
+            return stream_chunk(stored, self.n_rows, idf, self.dtype)
         return prepare(self.rows(data, index, model.shared), self.n_rows)
 
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
@@ -249,12 +255,12 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def first_rows(self, model: ModelView, chunk: PreparedRows, address: Address) -> np.ndarray:
         """Return the H (D, K) of a chunk before its first sweep."""
-        A = by_row(chunk)
         if self.continues:
             W = self.factor(model, "W")
-            return self.fold_in(chunk if self.n_ranges > 1 else A, W, gram_of(W, self.gram))[0]
+            return self.fold_in(chunk if self.n_ranges > 1 else by_row(chunk), W, gram_of(W, self.gram))[0]
         if "start" not in model.block(0):
-            return self.random_first_rows(n_rows_of(A), address)
+            return self.random_first_rows(n_rows_of(chunk), address)
+        A = by_row(chunk)
         H = np.zeros((n_rows_of(A), self.n_components), self.dtype)
         start = model.joined("start")
         if isinstance(A, products.SparseRows):

@@ -28,7 +28,7 @@ from .extrapolation import extrapolate_step, name_of_start
 from .factorization import FOLD_IN_SWEEPS, Factorization
 from .late_products import computed, computed_whole, is_smaller, late
 from .merging import HalsSums
-from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
+from .rows import PreparedRows, Rows, SparseChunk, StreamedChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
 from .scores import FrobeniusScores
 from .streamed import AnyFactor, StreamedFactor, add_row_products, gram_of, range_sums
 
@@ -94,7 +94,6 @@ class FrobeniusFactorization(Factorization):
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H, then compute P and Q."""
-        A = by_row(chunk)
         name = name_of_start(model.block(0))
         W = self.joined_factor(model, name)
         S = model.shared.get("extrapolated", model.shared.get("S"))
@@ -104,7 +103,7 @@ class FrobeniusFactorization(Factorization):
         before = self.first_rows(model, chunk, address) if state is None else state["H"]
         after: Arrays = {}
         if isinstance(W, StreamedFactor):
-            assert isinstance(chunk, products.SparseMatrix)
+            assert isinstance(chunk, StreamedChunk)
             Q = np.zeros(S.shape) if shard.deltas is None else shard.deltas[0]["Q"]
             H, violation = self.update_streamed(chunk, W, S, before, Q)
             # Later ranges need the Q of the shard so far.
@@ -113,7 +112,7 @@ class FrobeniusFactorization(Factorization):
         else:
             H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, shard.deltas)
         after["H"] = H
-        entries = entries_of(A)
+        entries = chunk.entries if isinstance(chunk, StreamedChunk) else entries_of(by_row(chunk))
         sums: Arrays = {
             "norm": np.float64(nmf.inner_product(entries, entries)),
             "penalty": np.float64(l1_penalty(self.penalties[2], H)),
@@ -124,15 +123,15 @@ class FrobeniusFactorization(Factorization):
 
     def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
         """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, products.SparseMatrix)
+        assert isinstance(chunk, StreamedChunk)
         return self._range_deltas(chunk, state["H"], state["Q"], shard)
 
-    def _range_deltas(self, chunk: products.SparseMatrix, H: np.ndarray, Q: np.ndarray, shard: Shard) -> list[Arrays]:
+    def _range_deltas(self, chunk: StreamedChunk, H: np.ndarray, Q: np.ndarray, shard: Shard) -> list[Arrays]:
         (block,) = shard.blocks
         return [range_sums(chunk, H, (self.bounds[block], self.bounds[block + 1]), shard.deltas) | {"Q": Q}]
 
     def update_streamed(
-        self, A: products.SparseMatrix, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Return what `update_rows` does for a factor that is not in memory. Adds to Q only."""
         raise NotImplementedError(f"{type(self).__name__} needs all of W")
@@ -335,7 +334,7 @@ class Hals(FrobeniusFactorization):
         return swept, S, inner, float(scratch.violation[0])
 
     def update_streamed(
-        self, A: products.SparseMatrix, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Sweep over the rows of H, once their products with all blocks are known."""
         scratch = nmf.make_scratch(self.n_components, self.dtype)
@@ -379,7 +378,7 @@ class FactorSolver(FrobeniusFactorization):
         return H, 0.0
 
     def update_streamed(
-        self, A: products.SparseMatrix, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Update H."""
         H = H.copy()

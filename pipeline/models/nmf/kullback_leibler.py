@@ -13,7 +13,7 @@ from ....kernels.nmf import products, solvers
 from ...engine.algorithm import Address, Metrics, ModelView, Shard, SweepResult
 from .deltas import cut_sums, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
-from .rows import PreparedRows, Rows, by_row, n_rows_of
+from .rows import PreparedRows, Rows, StreamedChunk, by_row, n_rows_of
 from .scores import FactorScores
 from .streamed import AnyFactor, StreamedFactor, gram_of
 
@@ -23,7 +23,12 @@ class DivergenceScores(FactorScores):
     """Divergences."""
 
     def score(
-        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
+        self,
+        model: ModelView,
+        chunk: PreparedRows,
+        state: Arrays | None,
+        address: Address,
+        n_words: int,
     ) -> Arrays:
         """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
         if state is not None:
@@ -62,12 +67,12 @@ class KullbackLeibler(Factorization):
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H, then divide A by the new H·Wᵀ and compute P and Q."""
-        A = _sparse(by_row(chunk))
         W = self.factor(model, "W")
         S = gram_of(W, self.gram)
         H = self.first_rows(model, chunk, address) if state is None else state["H"].copy()
         if isinstance(W, StreamedFactor):
             return self._sweep_streamed(chunk, W, S, H, shard)
+        A = _sparse(by_row(chunk))
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
         ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
@@ -83,25 +88,25 @@ class KullbackLeibler(Factorization):
     def _sweep_streamed(
         self, chunk: PreparedRows, W: StreamedFactor, S: np.ndarray, H: np.ndarray, shard: Shard
     ) -> SweepResult:
-        assert isinstance(chunk, products.SparseMatrix)
+        assert isinstance(chunk, StreamedChunk)
         for _ in range(self.sweeps):
             _multiply(chunk, W, S, H)
-        logarithms = sum(_ratios_of_block(chunk, H, *block)[1] for block in W.blocks())
+        logarithms = _logarithms(chunk, W, H)
         sum_of_rows = H.sum(axis=0, dtype=np.float64)
         Q = sum_of_rows if shard.deltas is None else shard.deltas[0]["Q"] + sum_of_rows
-        total = np.sum(chunk.by_row.data, dtype=np.float64)
+        total = np.sum(chunk.entries, dtype=np.float64)
         sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
         return SweepResult({"H": H, "Q": Q}, self._range_deltas(chunk, W, H, Q, shard), sums)
 
     def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
         """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, products.SparseMatrix)
+        assert isinstance(chunk, StreamedChunk)
         W = self.factor(model, "W")
         assert isinstance(W, StreamedFactor)
         return self._range_deltas(chunk, W, state["H"], state["Q"], shard)
 
     def _range_deltas(
-        self, chunk: products.SparseMatrix, W: StreamedFactor, H: np.ndarray, Q: np.ndarray, shard: Shard
+        self, chunk: StreamedChunk, W: StreamedFactor, H: np.ndarray, Q: np.ndarray, shard: Shard
     ) -> list[Arrays]:
         (block,) = shard.blocks
         words = (self.bounds[block], self.bounds[block + 1])
@@ -144,19 +149,16 @@ class KullbackLeibler(Factorization):
         self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and their divergence."""
-        if isinstance(A, products.SparseMatrix):
-            H = np.ones((n_rows_of(A), self.n_components), self.dtype)
-        else:
-            A = _sparse(A)
-            H = np.ones((len(A.indptr) - 1, self.n_components), self.dtype)
+        chunk = A if isinstance(A, StreamedChunk) else _sparse(A if isinstance(A, products.SparseRows) else by_row(A))
+        H = np.ones((n_rows_of(A), self.n_components), self.dtype)
         for _ in range(sweeps):
-            _multiply(A, W, S, H)
-        if isinstance(A, products.SparseMatrix):
-            logarithms = sum(_ratios_of_block(A, H, *block)[1] for block in W.blocks())
-            A = A.by_row
+            _multiply(chunk, W, S, H)
+        by_document = chunk.by_row if isinstance(chunk, StreamedChunk) else chunk
+        if isinstance(W, StreamedFactor):
+            logarithms = _logarithms(chunk, W, H)
         else:
-            logarithms = solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
-        total = np.sum(A.data, dtype=np.float64)
+            logarithms = solvers.kullback_leibler_ratios(by_document, H, W, np.empty_like(by_document.data))
+        total = np.sum(by_document.data, dtype=np.float64)
         return H, float(logarithms - total + S @ H.sum(axis=0, dtype=np.float64))
 
 
@@ -169,23 +171,31 @@ def _sparse(A: Rows) -> products.SparseRows:
 
 
 def _ratios_of_block(
-    A: products.SparseMatrix, H: np.ndarray, first: int, stop: int, W: np.ndarray
+    A: StreamedChunk, H: np.ndarray, first: int, stop: int, W: np.ndarray
 ) -> tuple[products.SparseRows, float]:
     """Return A / H·Wᵀ of the words of a block, by word, and the part of the divergence that `solvers` returns."""
-    part = A.by_column.part(first, stop)
+    part = A.part(first, stop)
     entries = slice(part.indptr[0], part.indptr[-1])
     own = products.SparseRows(part.indptr - part.indptr[0], part.indices[entries], part.data[entries])
     ratio = own._replace(data=np.empty_like(own.data))
     return ratio, solvers.kullback_leibler_ratios(own, W, H, ratio.data)
 
 
-def _multiply(A: products.SparseRows | products.SparseMatrix, W: AnyFactor, S: np.ndarray, H: np.ndarray) -> None:
+def _logarithms(A: products.SparseRows | StreamedChunk, W: StreamedFactor, H: np.ndarray) -> float:
+    """Return the part of the divergence that depends on the non-zeros, for a streamed chunk."""
+    assert isinstance(A, StreamedChunk)
+    return float(sum(_ratios_of_block(A, H, *block)[1] for block in W.blocks()))
+
+
+def _multiply(A: products.SparseRows | StreamedChunk, W: AnyFactor, S: np.ndarray, H: np.ndarray) -> None:
     """Update H (D, K) in place: H · ((A / H·Wᵀ) W) / S."""
     R = np.zeros_like(H)
-    if isinstance(W, StreamedFactor):
+    if isinstance(A, StreamedChunk):
+        assert isinstance(W, StreamedFactor)
         for first, stop, rows in W.blocks():
             products.add_transposed_products(_ratios_of_block(A, H, first, stop, rows)[0], rows, R)
     else:
+        assert isinstance(W, np.ndarray)
         ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
         solvers.kullback_leibler_ratios(A, H, W, ratio.data)
         products.add_products(ratio, W, R)

@@ -1,5 +1,6 @@
 """The rows of A (D, V) in the forms that the kernels take: word counts, tf-idf weights, or the numbers of a matrix."""
 
+import itertools
 import shutil
 import tempfile
 import weakref
@@ -61,8 +62,81 @@ class SparseChunk:
         return self._prepared or self.by_row
 
 
+class StreamedChunk:
+    """Sparse rows of a chunk, of which products with a block of a factor take the entries of some words.
+
+    ``stored`` is a chunk of a corpus, whose word order has these entries in few slices, or Aᵀ as sparse rows.
+    """
+
+    def __init__(self, stored: Chunk | products.SparseRows, n_rows: int, dtype: str):
+        self._stored = stored
+        self.n_rows = n_rows
+        self._dtype = dtype
+
+    def part(self, first: int, stop: int) -> products.SparseRows:
+        """Return the rows ``first`` to ``stop - 1`` of Aᵀ."""
+        if isinstance(self._stored, Chunk):
+            return _count_words(self._stored, first, stop, self._dtype)
+        return self._stored.part(first, stop)
+
+    @property
+    def by_row(self) -> products.SparseRows:
+        """The rows in the order of documents."""
+        if isinstance(self._stored, Chunk):
+            return word_counts(self._stored, None, self._dtype)
+        return products.transposed(self._stored, self.n_rows)
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The entries as one array. Those of a corpus are whole numbers, whose sums do not depend on their order."""
+        if isinstance(self._stored, Chunk):
+            return products.count_tokens(self._stored.word_ptr, self._stored.docs).data.astype(self._dtype)
+        return self.by_row.data
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored arrays."""
+        return sum(array.nbytes for array in self._stored if isinstance(array, np.ndarray))
+
+
+def stream_chunk(stored: StoredRows, n_columns: int, idf: np.ndarray | None, dtype: str) -> StreamedChunk:
+    """Return a chunk as streamed products take it."""
+    if isinstance(stored, Chunk) and idf is None:
+        return StreamedChunk(stored, stored.n_documents, dtype)
+    rows = rows_of(stored, idf, dtype)
+    assert isinstance(rows, products.SparseRows)
+    return StreamedChunk(products.transposed(rows, n_columns), len(rows.indptr) - 1, dtype)
+
+
+def _count_words(chunk: Chunk, first: int, stop: int, dtype: str) -> products.SparseRows:
+    """Return how often some words occur in each document. The words of each group of documents ascend."""
+    words, counted = [], []
+    for start, end in itertools.pairwise(chunk.group_ptr):
+        own = slice(*(start + np.searchsorted(chunk.word_ids[start:end], (first, stop))))
+        ptr = chunk.word_ptr[own.start : own.stop + 1]
+        words.append(chunk.word_ids[own].astype(np.int64) - first)
+        counted.append(products.count_tokens(ptr - ptr[0], chunk.docs[ptr[0] : ptr[-1]]))
+    if len(counted) == 1:
+        rows = counted[0]
+        lengths = np.diff(rows.indptr)
+        indices, data = rows.indices, rows.data
+    else:
+        lengths = np.concatenate([np.diff(rows.indptr) for rows in counted])
+        # Where each segment is among all of its word, and these among all words.
+        segments = np.concatenate(words)
+        order = np.argsort(segments, kind="stable")
+        starts = np.cumsum(np.r_[0, lengths[:-1]])[order]
+        places = np.cumsum(np.r_[0, lengths[order][:-1]])
+        entries = np.repeat(starts - places, lengths[order]) + np.arange(lengths.sum())
+        indices = np.concatenate([rows.indices for rows in counted])[entries]
+        data = np.concatenate([rows.data for rows in counted])[entries]
+    indptr = np.zeros(stop - first + 1, np.int64)
+    indptr[1:] = np.cumsum(np.bincount(np.concatenate(words), lengths, stop - first))
+    return products.SparseRows(indptr, indices, data.astype(dtype))
+
+
 #: Rows of A as they are loaded for sweeps.
-PreparedRows = Prepared | SparseChunk | np.ndarray
+PreparedRows = Prepared | SparseChunk | StreamedChunk | np.ndarray
 #: Rows of A as solvers take them.
 SweptRows = Prepared | Rows
 
@@ -94,6 +168,7 @@ def form_of(prepared: PreparedRows) -> SweptRows:
     """Return prepared rows in the form for the next sweep. Call it once for each sweep."""
     if isinstance(prepared, SparseChunk):
         return prepared.form()
+    assert not isinstance(prepared, StreamedChunk)
     return prepared
 
 
@@ -106,6 +181,8 @@ def by_row(prepared: PreparedRows) -> Rows:
 
 def n_rows_of(rows: Rows | PreparedRows) -> int:
     """Return the number of rows."""
+    if isinstance(rows, StreamedChunk):
+        return rows.n_rows
     if not isinstance(rows, products.SparseRows):
         rows = by_row(rows)
     if isinstance(rows, products.SparseRows):

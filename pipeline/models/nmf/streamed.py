@@ -13,7 +13,7 @@ import numpy as np
 from ....io.stores.store import Arrays
 from ....kernels.nmf import products
 from ....kernels.nmf.sums import gram_matrix
-from .rows import PreparedRows, Rows, by_row
+from .rows import PreparedRows, Rows, StreamedChunk, by_row
 
 #: Bounds of blocks are multiples of this number of rows, if possible: whole groups of rows of `hals.sweep_rows` and of
 #: `gram_matrix`. Sums over the rows then have the same parts, however many blocks there are.
@@ -46,17 +46,18 @@ AnyFactor = np.ndarray | StreamedFactor
 
 
 def add_row_products(A: PreparedRows | Rows, W: AnyFactor, R: np.ndarray) -> None:
-    """Add A·W to R (D, K). With a streamed factor, A is sparse in both orders."""
+    """Add A·W to R (D, K). With a streamed factor, A is a streamed chunk."""
     if isinstance(W, StreamedFactor):
-        assert isinstance(A, products.SparseMatrix)
+        assert isinstance(A, StreamedChunk)
         for first, stop, rows in W.blocks():
-            products.add_transposed_products(A.by_column.part(first, stop), rows, R)
+            products.add_transposed_products(A.part(first, stop), rows, R)
         return
-    rows = A if isinstance(A, products.SparseRows) else by_row(A)
-    if isinstance(rows, products.SparseRows):
-        products.add_products(rows, W, R)
+    assert not isinstance(A, StreamedChunk)
+    dense_or_sparse: Rows = A if isinstance(A, products.SparseRows) else by_row(A)
+    if isinstance(dense_or_sparse, products.SparseRows):
+        products.add_products(dense_or_sparse, W, R)
     else:
-        R += rows @ W
+        R += dense_or_sparse @ W
 
 
 def gram_of(W: AnyFactor, gram: Callable[[np.ndarray], np.ndarray] = gram_matrix) -> np.ndarray:
@@ -66,11 +67,11 @@ def gram_of(W: AnyFactor, gram: Callable[[np.ndarray], np.ndarray] = gram_matrix
     return np.sum([gram(rows) for _, _, rows in W.blocks()], axis=0)
 
 
-def range_sums(A: products.SparseMatrix, H: np.ndarray, words: tuple[int, int], deltas: list[Arrays] | None) -> Arrays:
+def range_sums(A: StreamedChunk, H: np.ndarray, words: tuple[int, int], deltas: list[Arrays] | None) -> Arrays:
     """Return P of the words of a block: AᵀH, added to that of the shard's earlier chunks."""
     first, stop = words
     P = np.zeros((stop - first, H.shape[1]), H.dtype) if deltas is None else deltas[0]["P"]
-    products.add_products(A.by_column.part(first, stop), H, P)
+    products.add_products(A.part(first, stop), H, P)
     return {"P": P}
 
 

@@ -105,6 +105,11 @@ class MemoryEstimate:
         """Bytes of main memory: everything except ``device``."""
         return self.data + self.state + self.model + self.delta + self.scratch
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of main memory that a cell of a grid takes while none of its blocks is in transfer."""
+        return self.total - self.scratch
+
 
 # --- part 2: how deltas are added ---
 

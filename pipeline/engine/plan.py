@@ -201,7 +201,7 @@ def make_plan(
         cell = algorithm.cell_memory(data)
         largest = max(largest, cell, key=lambda estimate: estimate.total)
         # Blocks of a grid wait on a worker for their next cell.
-        waiting = algorithm.n_blocks * cell.total
+        waiting = algorithm.n_blocks * cell.waiting
         # What has no space waits on its disk.
         kept = 0
     available = usable_bytes(capacity.memory)

@@ -84,13 +84,13 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], device: int
 
     def fits(size: int) -> bool:
         in_use = min(size, most_rows)
-        return in_use * estimate.total <= held and in_use * estimate.device <= on_device
+        return in_use * estimate.waiting <= held and in_use * estimate.device <= on_device
 
     size = algorithm.n_blocks
     while size > 1 and not fits(size):
         size //= 2
     if size < algorithm.n_blocks:
-        held = max(0, held - min(size, most_rows) * estimate.total)
+        held = max(0, held - min(size, most_rows) * estimate.waiting)
     return GridPlan(phase, attempt, tuple(addresses), size, held, estimate.device)
 
 

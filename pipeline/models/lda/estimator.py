@@ -68,8 +68,8 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
     leave_out : bool, default=True
         Whether ESCA excludes a token from the counts while its topic is drawn. False is ESCA as published.
     n_blocks : int or "auto", default="auto"
-        Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
-        if the model does not fit into the memory of a worker. The result is the same for any number.
+        Number of blocks of words that the model is split into. A task holds one block at a time. "auto" takes as few
+        as the memory of the workers allows. The result is the same for any number.
     sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch"}, default="esca"
         Algorithm that draws the topics:
 

@@ -100,8 +100,9 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     dtype : {"float32", "float64"}, default="float32"
         Type of the factors.
     n_blocks : int or "auto", default="auto"
-        Number of blocks of W's rows, which workers update independently. Several workers are faster with several
-        blocks if W is large. Results for different numbers differ by rounding.
+        Number of blocks of W's rows. "auto" takes as few as the memory of the workers allows, and W is read block by
+        block if it does not fit. Results have the same bits then. Other numbers are of use for several workers, which
+        update blocks independently; their results differ by rounding.
     restarts : int, default=1
         Number of factorisations that are trained side by side, with the seeds ``random_state``, ``random_state + 1``
         and so on. The model is the one with the lowest error, or "penalised_error". See `fit_restarts`.

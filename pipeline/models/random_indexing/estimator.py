@@ -84,7 +84,8 @@ class RandomIndexing(CorpusEstimator):
     document_weights : {"none", "idf", "entropy"}, default="none"
         Weights of words in the vector of a document.
     n_blocks : int or "auto", default="auto"
-        Number of blocks of rows. A sweep holds the rows of one block at a time. Large blocks are stored in parts.
+        Number of blocks of rows. A sweep holds the rows of one block at a time. "auto" takes as few as the memory of
+        the workers allows, or one if vectors are retrained, because their bits depend on the blocks.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where kernels run. A CUDA device gives the same sums, bit for bit.
 

@@ -289,7 +289,7 @@ class OwnModelConfig(Section, extra="allow"):
     kind: str = Field("my_module:MyModel", pattern=CLASS_PATTERN, description="Module and class")
     parameters: dict[str, Any] = Field({}, description="Fields of the algorithm, except bounds")
     max_iter: PositiveInt = Field(10, description="Number of epochs")
-    n_blocks: PositiveInt = Field(1, description="Number of blocks of words that the model is split into")
+    n_blocks: Blocks = 1
     random_state: Seed = 0
 
 

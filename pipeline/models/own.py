@@ -42,7 +42,7 @@ class OwnModel(CorpusEstimator):
         self,
         parameters: Mapping[str, Any] | None = None,
         max_iter: int = 10,
-        n_blocks: int = 1,
+        n_blocks: int | str = 1,
         random_state: RandomState = 0,
     ):
         self.parameters = parameters
@@ -75,7 +75,7 @@ class OwnModel(CorpusEstimator):
             name: tuple(map(plain_number, value)) if isinstance(value, list | tuple) else plain_number(value)
             for name, value in given.items()
         }
-        return self._algorithm_class(bounds=equal_blocks(data.n_words, self.n_blocks), **values)
+        return self._algorithm_class(bounds=equal_blocks(data.n_words, self._first_blocks), **values)
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         raise DataError(f"{self._kind} is an algorithm, which trains only: write an estimator to apply it to documents")

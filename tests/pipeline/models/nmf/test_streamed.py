@@ -1,5 +1,7 @@
 """The words of a block, taken from the word order of a chunk, have the entries that the whole matrix has."""
 
+import itertools
+
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels.nmf import products
@@ -18,7 +20,7 @@ V = 30
 )
 def test_a_part_has_the_columns_of_its_words(documents, group_tokens, words):
     ptr = np.cumsum([0, *map(len, documents)])
-    chunk = make_chunk(0, ptr, np.array(sum(documents, []), np.uint32), group_tokens)
+    chunk = make_chunk(0, ptr, np.array(list(itertools.chain(*documents)), np.uint32), group_tokens)
     found = StreamedChunk(chunk, len(documents), "float32").part(*words)
     columns = products.transposed(word_counts(chunk, None, "float32"), V).part(*words)
     entries = slice(columns.indptr[0], columns.indptr[-1])

@@ -38,9 +38,9 @@ def emulated() -> bool:
 def install_emulator() -> None:
     """Replace Numba's device by that of tests/ptx, if `emulated`."""
     if emulated():
-        from tests.ptx import device
+        from tests import ptx
 
-        device.install()
+        ptx.install()
 
 
 @dataclass

@@ -27,9 +27,9 @@ from numcodecs.zstd import Zstd
 if numba_config.DISABLE_JIT:
     python_simd.install()
 if os.environ.get("CORPUSMILL_PTX"):
-    from tests.ptx import device
+    from tests import ptx
 
-    device.install()
+    ptx.install()
 
 # How long an example takes depends on what else the machine does, and on compiling kernels.
 hypothesis.settings.register_profile("no deadline", deadline=None)

@@ -182,7 +182,6 @@ def _draw_with_own_word(rows, d, v, old, words, model, key, i, lane):
     k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
     if 0 <= x < others:
         k = draw_prior_by_alias(model, v, masses[v], old, key, i)
-    cuda.syncwarp()
     return k
 
 

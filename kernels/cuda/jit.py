@@ -5,10 +5,18 @@ kernels are kept on disk, as those of the CPU are, since compiling one takes sec
 """
 
 from functools import partial
+from unittest import mock
 
+import numpy as np
 from numba import config, cuda
 
 from ..jit import compiled
+
+# numba-cuda gets no new features, and supports NumPy up to 2.4: its functions of arrays name ``row_stack``, which NumPy
+# 2.5 has removed, so no kernel would compile. They are imported here with its other name in place. The successor of
+# numba-cuda, numba-cuda-mlir, names it no more, but does not compile the intrinsics of `vectors.py`.
+with mock.patch.object(np, "row_stack", np.vstack, create=True):
+    import numba.cuda.np.arrayobj  # noqa: F401
 
 # Finalizers may run in any thread. By default, one of them frees all memory that waits to be freed when there are ten
 # pieces; two threads at once then raise an error, and the whole device waits. So finalizers never free here:

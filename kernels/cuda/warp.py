@@ -87,22 +87,30 @@ def block_sum(x: float) -> float:
     return x
 
 
+def tree_nodes(size: int) -> int:
+    """Return how many nodes a tree of this many leaves has, on all levels; see `tree_search`."""
+    n_nodes = (size + WARP - 1) // WARP
+    if n_nodes > WARP:
+        return n_nodes + (n_nodes + WARP - 1) // WARP
+    return n_nodes
+
+
 @device
 def tree_search(leaves: DeviceArray, nodes: DeviceArray, size: int, x: float, lane: int) -> int:
     """Return the index of the first leaf above ``x``, the last index if there is none.
 
     This is the search in SaberLDA's W-ary tree (section 3.2.4), with W = 32: at each level, every lane compares one
-    number with x, and a vote selects the node to visit next. Three levels hold 32,768 leaves. The two upper levels are
-    both read from ``nodes``.
+    number with x, and a vote selects the node to visit next. Three levels hold 32,768 leaves.
 
     leaves: prefix sums, (size,) float64.
-    nodes: the last leaf of each 32, (size / 32 rounded up,) float64.
+    nodes: the last leaf of each 32 and, if these are more than 32, the last node of each 32: (`tree_nodes`,) float64.
     """
     n_nodes = (size + WARP - 1) // WARP
-    # Top level: the last node of each 32.
-    last = WARP * lane + WARP - 1
-    top = nodes[last] if last < n_nodes else math.inf
-    node = WARP * first_where(top > x)
+    node = 0
+    # The branch is the same for all lanes.
+    if n_nodes > WARP:
+        top = nodes[n_nodes + lane] if WARP * lane < n_nodes else math.inf
+        node = WARP * first_where(top > x)
     middle = nodes[node + lane] if node + lane < n_nodes else math.inf
     leaf = WARP * (node + first_where(middle > x))
     value = leaves[leaf + lane] if leaf + lane < size else math.inf

@@ -37,3 +37,11 @@ What it does not model
     (``ex2.approx``, ``rcp.approx``) are computed with the CPU's, and differ in their last bits from a GPU's. ptxas, the
     last step from PTX to a GPU's own instructions, takes no part.
 """
+
+
+def install() -> None:
+    """Let the device that CORPUSMILL_PTX describes take the place of Numba's in this process."""
+    # The import loads CUDA, which a process that only describes work must not.
+    from . import device
+
+    device.install()

@@ -43,7 +43,7 @@ def text_of(function: Any, signature: Sequence[types.Type], capability: Capabili
     if not file.exists():
         CACHE.mkdir(exist_ok=True)
         capabilities = CAPABILITIES if capability in CAPABILITIES else (capability,)
-        for one, text in _compiled(function.py_func, tuple(signature), capabilities, bounds).items():
+        for one, text in compiled(function.py_func, tuple(signature), capabilities, bounds).items():
             written = file.with_name(f"{name_of(function)}-{digest}-{one[0]}{one[1]}.ptx")
             temporary = written.with_suffix(f".{os.getpid()}")
             temporary.write_text(text)
@@ -59,8 +59,8 @@ def delete_unused() -> None:
             file.unlink(missing_ok=True)
 
 
-def _compiled(
-    function: FunctionType, signature: tuple[types.Type, ...], capabilities: Sequence[Capability], bounds: Any
+def compiled(
+    function: FunctionType, signature: tuple[types.Type, ...], capabilities: Sequence[Capability], bounds: Any = None
 ) -> dict[Capability, str]:
     """Compile for all capabilities.
 

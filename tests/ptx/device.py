@@ -381,3 +381,7 @@ def install(text: str | None = None) -> None:
 
     memory.device_memset = _memset
     launch.request_large_shared_memory = lambda *_: None
+    if file := os.environ.get("CORPUSMILL_PTX_MUTATIONS"):
+        from . import mutations
+
+        mutations.write_at_exit(file)

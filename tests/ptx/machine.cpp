@@ -11,7 +11,7 @@
 
 // --- what Python passes; the order of the fields is that of program.py ---
 
-enum Kind { LANE, BRANCH, RETURN, BARRIER, COUNT_BARRIER, WARP_BARRIER, SHUFFLE, VOTE, MATCH, LOAD, STORE, ATOMIC, FENCE, ACTIVE_MASK };
+enum Kind { LANE, BRANCH, RETURN, BARRIER, COUNT_BARRIER, WARP_BARRIER, SHUFFLE, VOTE, MATCH, LOAD, STORE, ATOMIC, FENCE, ACTIVE_MASK, NOTHING };
 enum Space { GLOBAL, SHARED };
 enum ShuffleMode { UP, DOWN, BUTTERFLY, INDEX };
 enum VoteMode { BALLOT, ANY, ALL };
@@ -505,6 +505,7 @@ struct Machine {
         case LOAD: case STORE: case ATOMIC: access(b, w, in, lanes); break;
         case FENCE: FOR_LANES(lanes) fence(b, 32 * w.index + lane + 1); break;
         case ACTIVE_MASK: FOR_LANES(lanes) w.registers[in.targets[0]][lane] = w.active; break;
+        case NOTHING: break;
         default: execute(b, w, in, lanes);
       }
       if (++w.pc >= w.rejoin) choose(b, w);

@@ -1,5 +1,6 @@
 """Compiles the machine for the opcodes that occur, and runs a kernel's PTX on it."""
 
+import copy
 import ctypes
 import hashlib
 import os
@@ -28,7 +29,7 @@ OPCODES = HERE / "opcodes.txt"
 #: Kinds of instructions, in the order of `Kind` in machine.cpp.
 KINDS = (
     *("lane", "branch", "return", "barrier", "count barrier", "warp barrier", "shuffle"),
-    *("vote", "match", "load", "store", "atomic", "fence", "active mask"),
+    *("vote", "match", "load", "store", "atomic", "fence", "active mask", "nothing"),
 )
 KIND_OF_FAMILY = {
     "bra": "branch",
@@ -213,14 +214,12 @@ class Program:
         if unknown:
             raise NotImplementedError(f"special registers {', '.join(sorted(unknown))}")
 
-    def without_barrier(self, number: int) -> int | None:
-        """Leave out a barrier of a block or of a warp. Return the index of its instruction, None if there is none."""
-        kinds = [KINDS.index(kind) for kind in ("barrier", "warp barrier")]
-        places = np.flatnonzero(np.isin(self.table["kind"], kinds))
-        if number >= len(places):
-            return None
-        self.table[places[number]]["kind"] = KINDS.index("fence")
-        return int(places[number])
+    def without(self, index: int) -> "Program":
+        """Return the kernel without one instruction, which must have no result."""
+        mutant = copy.copy(self)
+        mutant.table = self.table.copy()
+        mutant.table[index]["kind"] = KINDS.index("nothing")
+        return mutant
 
     def run(
         self,

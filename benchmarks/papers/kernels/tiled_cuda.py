@@ -4,18 +4,20 @@ Phases 1 and 3 are one matrix product per tile. Phase 2 (`_sweep_tile`) is one l
 another, it does what the papers do in two launches:
 
 1. Algorithm 5 computes the new values and the sum of their squares: in each warp by shuffles, in each block through
-   shared memory, over the blocks by atomic additions.
+   shared memory, and then each block writes its part.
 2. Algorithm 6 scales the values. Then the component's change is subtracted from the tile's later components, in place
    of the sums of Algorithm 5, lines 6 to 10.
 
-A component is normalised over all rows. So between the two steps, all blocks wait for each other (`_wait_for_grid`).
-That takes a few microseconds, and a launch ten times as long. A thread has the same rows in all steps, so it needs
-nothing else of other threads. The factor is transposed, so that neighbouring threads read neighbouring numbers.
+A component is normalised over all rows. So between the two steps, all blocks wait for each other (`_wait_for_grid`),
+and each of them adds up all parts, in the same order in every run. That takes a few microseconds, and a launch ten
+times as long. A thread has the same rows in all steps, so it needs nothing else of other threads. The factor is
+transposed, so that neighbouring threads read neighbouring numbers.
 
 The results differ from the CPU's by rounding. Tests to 1e-5:
 tests/benchmarks/papers/test_tiled_cuda.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +27,8 @@ from corpusmill.kernels.cuda.launch import launch, multiprocessors
 from corpusmill.kernels.cuda.memory import allocate, cached_copy, readable, upload, workspace, zeros
 from corpusmill.kernels.cuda.nmf.products import Cupy, has_cupy, run_cupy
 from corpusmill.kernels.cuda.nmf.sums import finish_factor
-from corpusmill.kernels.cuda.warp import block_sum
+from corpusmill.kernels.cuda.warp import WARP, block_sum, warp_sum
+from corpusmill.kernels.cuda.word2vec.cells import active_blocks
 from numba import cuda, float64
 
 #: Threads per block.
@@ -50,9 +53,17 @@ def sweep_columns(
     changed. Raises DeviceError.
     """
     floor = X.dtype.type(np.finfo(X.dtype).eps)
-    # All blocks of a sweep must be active at the same time, because they wait for each other. A multiprocessor has
-    # registers for two of them at least. With one for two multiprocessors, four host threads may sweep at a time.
+    # All blocks of a sweep must be active at the same time, because they wait for each other. With one for two
+    # multiprocessors, two host threads may sweep at a time, and others wait.
     blocks = min(max(1, multiprocessors() // 2), -(-len(X) // THREADS))
+    with active_blocks(blocks, multiprocessors()):
+        return _sweep(X, P, Q, T, sweeps, floor, blocks)
+
+
+def _sweep(
+    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int, floor: np.floating, blocks: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Do what `sweep_columns` does with a number of blocks. When this returns, all of them have ended."""
     products = readable(P, "P")
     factor = Factor(
         X=_transposed("X", cached_copy(X, "W")),
@@ -61,7 +72,7 @@ def sweep_columns(
         keep=upload(np.diag(Q), "keep"),
     )
     for _ in range(sweeps):
-        squares = zeros("squares", X.shape[1], np.float64)
+        squares = workspace("squares", (X.shape[1], blocks), np.float64)
         arrived = zeros("arrived", 1, np.int32)
         for first in range(0, X.shape[1], T):
             tile = first, min(first + T, X.shape[1])
@@ -124,7 +135,7 @@ def _sweep_tile(
 ) -> None:
     """Update the components ``tile[0] <= t < tile[1]`` of X (K, V) one after another; see the top of this file.
 
-    ``squares`` (K,) float64 and ``arrived`` (1,) int32 are zero before the first tile.
+    ``squares`` (K, blocks) float64 is scratch, and ``arrived`` (1,) int32 is zero before the first tile.
     """
     first, last = tile
     n_rows = X.shape[1]
@@ -136,8 +147,9 @@ def _sweep_tile(
             own += float64(value) * float64(value)
         own = block_sum(own)
         if cuda.threadIdx.x == 0:
-            cuda.atomic.add(squares, t, own)
-        length = _wait_for_grid(squares, t, arrived) ** 0.5
+            squares[t, cuda.blockIdx.x] = own
+        _wait_for_grid(t, arrived)
+        length = math.sqrt(_sum_of_parts(squares, t))
         for i in range(cuda.grid(1), n_rows, cuda.gridsize(1)):
             value = G[t - first, i] / length
             change = value - X[t, i]
@@ -147,23 +159,30 @@ def _sweep_tile(
 
 
 @device
-def _wait_for_grid(squares: DeviceArray, t: int, arrived: DeviceArray) -> float:
-    """Wait until all blocks have added to ``squares[t]``, and return it. All threads call this.
+def _wait_for_grid(t: int, arrived: DeviceArray) -> None:
+    """Wait until all blocks have written what they have of component t. All threads call this.
 
-    The first thread has added the block's part, so it is also the one that counts the block as arrived. Both numbers
-    are read by atomic operations, because a plain read could find an older value in a cache.
+    The first thread has written the block's part, so it is also the one that counts the block as arrived. The fences
+    let the block see what others have written before they arrived.
 
     ``arrived`` counts on from component to component and is never set back. A block that sets it back could do so
     before another one has seen that all had arrived. All components have this barrier, so component t is complete when
     t + 1 times as many arrivals as blocks are counted.
     """
-    total = cuda.shared.array(1, float64)
     if cuda.threadIdx.x == 0:
         cuda.threadfence()
         cuda.atomic.add(arrived, 0, 1)
         everybody = (t + 1) * cuda.gridDim.x
         while cuda.atomic.add(arrived, 0, 0) < everybody:
             pass
-        total[0] = cuda.atomic.add(squares, t, 0.0)
+        cuda.threadfence()
     cuda.syncthreads()
-    return total[0]
+
+
+@device
+def _sum_of_parts(squares: DeviceArray, t: int) -> float:
+    """Return the sum of ``squares[t]``, (blocks,). Each warp adds up all numbers, in the same order."""
+    total = float64(0)
+    for part in range(cuda.threadIdx.x % WARP, cuda.gridDim.x, WARP):
+        total += squares[t, part]
+    return warp_sum(total)

@@ -213,8 +213,7 @@ def _take_job(jobs: Jobs, cursor: DeviceArray, thread: int, drawn: DeviceArray) 
     ``drawn[0]``, the number of the job's tokens that warps have taken, begins at 0.
     """
     taken = cuda.shared.array(1, int64)
-    # The first barrier: every thread has read the last job's number. The second one: this job's number is written.
-    cuda.syncthreads()
+    # Every thread has read the last job's number: `expand_word` has a barrier, and `clear_word` another one.
     if thread == 0:
         taken[0] = cuda.atomic.add(cursor, 0, 1)
         drawn[0] = 0

@@ -25,7 +25,7 @@ from ..exact import multiply64
 from ..jit import device
 from ..launch import shared_memory_limit
 from ..memory import cached_copies, cached_copy, derived, workspace
-from ..warp import ALL_LANES, WARP, prefix_sum
+from ..warp import ALL_LANES, WARP, prefix_sum, tree_nodes
 
 
 class DeviceModel(NamedTuple):
@@ -37,7 +37,7 @@ class DeviceModel(NamedTuple):
     beta: float
     prior: PriorTerms
     smooth: DeviceArray  # prior.smooth[1:], (K,) float64: the leaves of the prior's search tree
-    smooth_nodes: DeviceArray  # (K / 32 rounded up,) float64: its nodes, see `tree_search`
+    smooth_nodes: DeviceArray  # (`tree_nodes`,) float64: its nodes
 
 
 class Place(Enum):
@@ -62,7 +62,7 @@ class Word(NamedTuple):
     phi: DeviceArray  # (K,) float32
     counts: DeviceArray  # (K,) int32: the row of B with all topics
     leaves: DeviceArray  # (n,) float64: prefix sums of α_k B_vk / (N_k + Vβ), the leaves of the word's search tree
-    nodes: DeviceArray  # (n / 32 rounded up,) float64: its nodes
+    nodes: DeviceArray  # (`tree_nodes`,) float64: its nodes
 
 
 class WordScratch(NamedTuple):
@@ -93,7 +93,7 @@ def to_device_model(model: ModelBlock, subtract: int) -> DeviceModel:
     def compute() -> tuple[PriorTerms, np.ndarray, np.ndarray]:
         prior = make_prior(model, subtract, subtract)
         leaves = prior.smooth[1:].copy()
-        return prior, leaves, tree_nodes(leaves)
+        return prior, leaves, make_nodes(leaves)
 
     # All chunks of an epoch and all blocks of the model share totals and alpha, and so the prior.
     prior, leaves, nodes = derived((model.totals, model.alpha), ("prior", subtract, model.beta, model.n_words), compute)
@@ -108,10 +108,16 @@ def to_device_model(model: ModelBlock, subtract: int) -> DeviceModel:
     )
 
 
-def tree_nodes(leaves: np.ndarray) -> np.ndarray:
-    """Return the last of each 32 leaves, and the last of all: (n / 32 rounded up,) float64."""
-    last = np.arange(WARP - 1, len(leaves) + WARP - 1, WARP)
-    return leaves[np.minimum(last, len(leaves) - 1)]
+def make_nodes(leaves: np.ndarray) -> np.ndarray:
+    """Return the nodes of a tree with these leaves, (`tree_nodes`,) float64."""
+    nodes = _last_of_each(leaves)
+    return nodes if len(nodes) <= WARP else np.concatenate([nodes, _last_of_each(nodes)])
+
+
+def _last_of_each(numbers: np.ndarray) -> np.ndarray:
+    """Return the last of each 32 numbers, and the last of all."""
+    last = np.arange(WARP - 1, len(numbers) + WARP - 1, WARP)
+    return numbers[np.minimum(last, len(numbers) - 1)]
 
 
 def choose_layout(model: ModelBlock, warps: int, kind: str) -> Layout:
@@ -123,7 +129,7 @@ def choose_layout(model: ModelBlock, warps: int, kind: str) -> Layout:
     n_topics = len(model.alpha)
     longest = max(1, int(np.diff(model.row_ptr).max(initial=1)))
     limit = shared_memory_limit()
-    tree = 8 * (longest + -(-longest // WARP))
+    tree = 8 * (longest + tree_nodes(longest))
     sizes = {Place.ALL: tree + 8 * n_topics, Place.PHI: 4 * n_topics, Place.NOTHING: 0}
     # The last place always fits.
     place = next(place for place in PLACES[kind] if sizes[place] <= limit)
@@ -138,9 +144,12 @@ def make_word_scratch(layout: Layout, n_topics: int, n_blocks: int) -> WordScrat
         phi=workspace("phi", (n_blocks, n_topics if layout.place is Place.NOTHING else 1), np.float32),
         counts=workspace("counts of words", (n_blocks, 1 if shared else n_topics), np.int32),
         leaves=workspace("leaves", (n_blocks, 1 if shared else layout.longest), np.float64),
-        nodes=workspace("nodes", (n_blocks, 1 if shared else -(-layout.longest // WARP)), np.float64),
+        nodes=workspace("nodes", (n_blocks, 1 if shared else tree_nodes(layout.longest)), np.float64),
         longest=layout.longest,
     )
+
+
+nodes_on_device = device(tree_nodes)
 
 
 def make_new_word(place: Place) -> Compiled:
@@ -159,7 +168,7 @@ def make_new_word(place: Place) -> Compiled:
         doubles = cuda.shared.array(0, float64)
         integers = cuda.shared.array(0, int32)
         if all_is_shared:
-            n_nodes = (scratch.longest + WARP - 1) // WARP
+            n_nodes = nodes_on_device(scratch.longest)
             leaves = doubles[: scratch.longest]
             nodes = doubles[scratch.longest : scratch.longest + n_nodes]
             after = 2 * (scratch.longest + n_nodes)
@@ -246,6 +255,8 @@ def _add_nodes(word: Word, n: int, thread: int) -> None:
             if node < n_nodes:
                 word.nodes[node] = weight
             carry = cuda.shfl_sync(ALL_LANES, weight, WARP - 1)
+            if n_nodes > WARP and thread == 0:
+                word.nodes[n_nodes + first // WARP] = carry
     cuda.syncthreads()
     for j in range(WARP + thread, n, cuda.blockDim.x):
         word.leaves[j] += word.nodes[j // WARP - 1]

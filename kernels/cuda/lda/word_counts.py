@@ -247,9 +247,9 @@ def _make_add_words(in_shared_memory: bool) -> Compiled:
             for k in range(thread, n_topics, threads):
                 shared[k] = 0
         while True:
-            cuda.syncthreads()
             if thread == 0:
                 taken[0] = cuda.atomic.add(cursor, 0, 1)
+            # The word's number is written, and `shared` is clear.
             cuda.syncthreads()
             if taken[0] >= tokens.n_frequent:
                 return
@@ -268,6 +268,7 @@ def _make_add_words(in_shared_memory: bool) -> Compiled:
                     else:
                         cuda.atomic.add(row, tokens.z[i], 1)
                 shift = (shift + end - start) % threads
+            # All tokens are counted, and every thread has read the word's number.
             cuda.syncthreads()
             if in_shared_memory:
                 for k in range(thread, n_topics, threads):

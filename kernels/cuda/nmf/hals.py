@@ -190,8 +190,8 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
 @device
 def _dot(S: DeviceArray, k: int, x: DeviceArray, columns: int, row: int) -> float:
     """Return row k of S (K, K) times a column of x (K, columns), which is one row of the factor."""
-    # A zero of the arrays' type. A plain 0.0 would make the sum of float32 a float64, which is slow on a device.
-    total = 0 * S[0, 0]
+    # A zero of the arrays' type. 0.0 or ``0 * S[0, 0]`` would make the sum of float32 a float64, which is slow.
+    total = S.dtype.type(0)
     for j in range(len(S)):
         total += S[k, j] * x[j * columns + row]
     return total

@@ -69,7 +69,7 @@ def _multiply_rows(rows: SparseRows, X: DeviceArray, out: DeviceArray) -> None:
     indptr, indices, data = rows
     for i in range(cuda.blockIdx.x, len(out), cuda.gridDim.x):
         for k in range(cuda.threadIdx.x, out.shape[1], WARP):
-            total = 0 * X[0, k]  # a zero of the arrays' type, float32 or float64
+            total = X.dtype.type(0)  # float32 or float64
             for j in range(indptr[i], indptr[i + 1]):
                 total += data[j] * X[indices[j], k]
             out[i, k] += total
@@ -103,7 +103,7 @@ def _make_multiply_dense(transposed: bool) -> Compiled:
         k = cuda.threadIdx.x % TILE
         left = cuda.shared.array((TILE, STRIDE), out.dtype)
         right = cuda.shared.array((TILE, STRIDE), out.dtype)
-        total = 0 * X[0, 0]  # a zero of the arrays' type, float32 or float64
+        total = X.dtype.type(0)  # float32 or float64
         for start in range(0, depth, TILE):
             left[i, k] = 0
             right[i, k] = 0

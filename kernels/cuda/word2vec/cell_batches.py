@@ -46,8 +46,9 @@ from .updates import LARGEST_PRODUCT
 
 #: Contexts and negatives of a batch, at most.
 CONTEXTS = RUNS * RUN + SHARED
-#: Length of `BatchMemory.ends`.
-ENDS = RUNS + 1
+#: Length of `BatchMemory.ends`: one more than there are runs, up to a multiple of four, so that dynamic shared memory,
+#: which follows all static arrays, begins on a multiple of 16 bytes.
+ENDS = RUNS + 4
 #: Threads that share the columns of a product of repulsion.
 SHARERS = 8
 #: Rows that a warp reads at once, and that a thread changes at once.

@@ -37,9 +37,10 @@ from ..vectors import load4, store4
 from ..warp import WARP
 from .updates import dot, gradient, learning_rate, negative_at
 
-#: The largest window, and the most samples of a word: sizes of static shared arrays.
-MAX_SLOTS = 65
-MAX_SAMPLES = 65
+#: The largest window, and the most samples of a word: sizes of static shared arrays. They are multiples of four, so
+#: that dynamic shared memory, which follows, begins on a multiple of 16 bytes.
+MAX_SLOTS = 68
+MAX_SAMPLES = 68
 
 
 class Ring(NamedTuple):
@@ -85,7 +86,6 @@ def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
         for slot in range(cuda.threadIdx.x, size, cuda.blockDim.x):
             users[slot] = 0
-        cuda.syncthreads()
         oldest = max(start, first - reach)
         for i in range(oldest, min(end, first + reach)):
             _enter(ring, i, oldest, text.words, W_in)
@@ -118,6 +118,8 @@ def _place_in_ring(i: int, size: int) -> np.int64:
 def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
     """Give position i a slot: that of the same word if the window has it, else a free one with the word's row."""
     slots, users, rows, size, D = ring
+    # Other threads may still use the window as it was. What this function writes is seen after the next barrier.
+    cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         slot = np.int64(-1)
         for j in range(oldest, i):
@@ -137,7 +139,6 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
             values = load4(W_in, np.int64(words[i]) * D + k)
             store4(rows, slot * D + k, values)
             store4(rows, (size + slot) * D + k, values)
-    cuda.syncthreads()
 
 
 @device

@@ -13,7 +13,7 @@ OTHERS = ("test_gpu.py", "test_gpu_large.py", "test_ptx.py", "test_on_ptx.py")
 TESTS = Path(__file__).parents[2]
 
 
-def tests_of_kernels():
+def files_of_kernels():
     """Return the files whose tests run on any device."""
     papers = TESTS / "benchmarks" / "papers"
     of_papers = [papers / f"test_{name}.py" for name in ("random_indexing_passes", "gpu_variants", "tiled_cuda")]
@@ -29,7 +29,7 @@ def test_all_cuda_tests_on_the_cpu(settings):
 
     if lacking := device.missing():
         pytest.skip(lacking)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, tests_of_kernels())]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files_of_kernels())]
     environment = os.environ | {"CORPUSMILL_PTX": settings}
     done = subprocess.run(command, env=environment, cwd=TESTS.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

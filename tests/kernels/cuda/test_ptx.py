@@ -2,7 +2,10 @@
 
 import importlib.util
 import re
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 from corpusmill.kernels.cuda.launch import Launch
@@ -10,6 +13,7 @@ from helpers import cuda_ptx as ptx
 from helpers.cuda_launches import LAUNCHES, kernels
 
 from tests.ptx.compiler import CAPABILITIES, name_of
+from tests.ptx.parser import parse
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda")
 #: Number of kernels of each model, so that no kernel is left out by mistake.
@@ -32,7 +36,8 @@ SPILLS = {
 #: Registers per thread of the kernels that take more than 64.
 REGISTERS = {
     "nmf.hals._make_sweep_block.sweep_block": 80,
-    "kernels.tiled_cuda._sweep_tile": 88,
+    # It has one block for two multiprocessors.
+    "kernels.tiled_cuda._sweep_tile": 120,
     "node2vec.walks._walk": 76,
     # It is meant to have one block per multiprocessor.
     "word2vec.cells.train_sub_cells": 255,
@@ -66,6 +71,25 @@ def test_kernels_compile_for_all_devices_and_use_their_memory_as_meant(model):
                 assert resources.registers <= REGISTERS.get(name, 64), name
 
 
+@pytest.mark.parametrize("model", ["word2vec", "random indexing"])
+def test_dynamic_shared_memory_begins_where_four_numbers_can_be_read_at_once(model):
+    """It follows the static arrays at once, and PTX demands no more than four bytes of it."""
+    for launch, texts in compiled(model):
+        for text in texts.values():
+            if re.search(r"(ld|st)\.shared\.v4", text):
+                assert parse(text).static_shared % 16 == 0, name_of(launch.function)
+
+
+@pytest.mark.parametrize("model", ["nmf", "nmf, tiles"])
+def test_sums_of_float32_are_no_float64(model):
+    for launch, texts in compiled(model):
+        name = launch.function.__name__
+        # These are meant to add in float64.
+        if name not in ("_multiply_columns", "_multiply_and_add", "_sweep_tile", "_add"):
+            assert not re.search(r"(add|mul|fma|sub)(\.rn)?\.f64", texts[9, 0]), name
+        assert not re.search(r"\.func|call\.uni", texts[9, 0]), f"{name} calls a function"
+
+
 @pytest.mark.parametrize("kernel", ["train_sub_cells", "train_full", "train_par"])
 def test_rows_of_word_vectors_are_read_by_vectors(kernel):
     (text,) = [texts[9, 0] for launch, texts in compiled("word2vec") if launch.function.__name__ == kernel]
@@ -83,6 +107,25 @@ def test_seeds_are_read_by_vectors():
     found = compiled("random indexing")
     text = next(texts[9, 0] for launch, texts in found if launch.function.__name__ == "_accumulate")
     assert "ld.global.v4.u32" in text
+
+
+WITHOUT_ROW_STACK = """
+import numpy as np
+if hasattr(np, "row_stack"):
+    del np.row_stack
+    np.__all__.remove("row_stack")
+from corpusmill.kernels.cuda.nmf.sums import _add
+from numba import float32
+from tests.ptx.compiler import compiled
+(text,) = compiled(_add.py_func, (float32[::1],) * 3, [(9, 0)]).values()
+assert ".entry" in text
+assert not hasattr(np, "row_stack")
+"""
+
+
+def test_kernels_compile_with_numpy_2_5_which_has_no_row_stack():
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_ROW_STACK]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[3])
 
 
 def test_memory_spaces_are_counted():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels.cuda import warp
 from corpusmill.kernels.cuda.launch import Launch
-from corpusmill.kernels.cuda.lda.model import tree_nodes
+from corpusmill.kernels.cuda.lda.model import make_nodes
 from helpers import cuda_ptx
 from helpers.on_device import on_device
 from numba import cuda
@@ -29,7 +29,7 @@ def test_the_tree_finds_what_a_search_finds(size):
             found[i] = warp.tree_search(leaves, nodes, len(leaves), wanted[i], cuda.threadIdx.x)
 
     found = np.full(len(wanted), -1)
-    search[1, 32](leaves, tree_nodes(leaves), wanted, found)
+    search[1, 32](leaves, make_nodes(leaves), wanted, found)
     np.testing.assert_array_equal(found, np.minimum(np.searchsorted(leaves, wanted, "right"), size - 1))
 
 

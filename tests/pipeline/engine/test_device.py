@@ -189,13 +189,13 @@ def test_a_device_that_fails_is_an_error_but_a_worker_that_is_lost_is_not(worker
 SCRIPT = """
 import sys
 import numpy as np
-from tests.ptx import device
+from tests import ptx
 from corpusmill import LDA
 from corpusmill import open_cluster
 
 if __name__ == "__main__":
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
-        client.run(device.install)
+        client.run(ptx.install)
         model = LDA(3, max_iter=2, device="cuda")
         model.fit(sys.argv[1], client=client, run=sys.argv[2], evaluate_every=0).save(sys.argv[3])
     assert "numba.cuda" not in sys.modules, "the client has loaded what makes contexts"

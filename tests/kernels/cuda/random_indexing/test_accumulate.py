@@ -23,8 +23,8 @@ def _few_blocks():
 
 def small_case(order="permutation", weighting="uniform", dimension=41):
     rng = np.random.default_rng(0)
-    words = np.minimum(rng.geometric(0.25, 60) - 1, 9).astype(np.uint32)
-    chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
+    words = np.minimum(rng.geometric(0.25, 300) - 1, 9).astype(np.uint32)
+    chunk = make_chunk(0, np.array([0, 25, 26, 300]), words, group_tokens=40)
     kept = np.ones(10, bool)
     kept[2] = False
     tokens, window = ri_text.prepare_tokens(chunk, kept, 3), ri_text.make_window(3, order, weighting)
@@ -46,7 +46,7 @@ def on_host(array):
 @pytest.mark.parametrize("tile_bytes", [80, 4096])
 def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
     tokens, window, seeds = small_case(order, weighting)
-    # Pieces of four or five occurrences are counted, shorter ones are not.
+    # Pieces of 32 to 40 occurrences are counted, shorter ones are not.
     with mock.patch.multiple(ri, COUNTED=3):
         limit = tile_bytes + 4 * ri.COUNTED * len(window.offsets)
         with mock.patch.object(ri, "shared_memory_limit", return_value=limit):
@@ -78,7 +78,7 @@ def test_dense_seeds_give_the_sums_of_the_cpu(order):
         out, wanted = np.ones((len(matrix), 41), np.float32), np.ones((len(matrix), 41), np.float32)
         ri.accumulate_dense(tokens, window, slabs, lo, out)
         cpu.accumulate_dense(tokens, window, expected, lo, wanted)
-        np.testing.assert_allclose(on_host(out), wanted, atol=1e-5)
+        np.testing.assert_allclose(on_host(out), wanted, rtol=1e-5, atol=1e-5)
 
 
 @on_device

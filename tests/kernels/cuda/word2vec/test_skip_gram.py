@@ -37,8 +37,9 @@ def small_case(lengths, window=3, negative=2, n_words=9):
 
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
-@pytest.mark.parametrize(("window", "negative"), [(3, 2), (2, 4)])
+@pytest.mark.parametrize(("window", "negative"), [(3, 2), (2, 4), (2, 14)])
 def test_rows_equal_those_of_the_cpu(method, window, negative):
+    # With 14 negatives, PAR-Word2Vec needs two passes over the negatives of a mini-batch.
     text, step, W = small_case((5, 1, 0, 2, 27), window, negative)
     expected, found = [a.copy() for a in W], [a.copy() for a in W]
     cpu.train(method, text, step, *expected)

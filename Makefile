@@ -118,7 +118,7 @@ release: | $(BIN)/python
 
 gpu: $(VENV)/.installed-$(GPU)
 	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'
-	$(BIN)/python -m pytest tests/kernels/cuda
+	CORPUSMILL_NO_SKIPS=1 $(BIN)/python -m pytest tests/kernels/cuda
 	$(BIN)/python -m benchmarks.gpu --json benchmarks/results/gpu.json all
 	$(BIN)/python -m benchmarks.papers --gpu
 

@@ -45,3 +45,11 @@ class Chunk(Protocol):
     @property
     def word_to_doc_order(self) -> np.ndarray:
         """(T,) uint32: the position in document order of each token in word order."""
+
+
+def as_int32(numbers: np.ndarray, what: str) -> np.ndarray:
+    """Return integers as int32. Raises ValueError, which names them, if one of them does not fit."""
+    largest = int(numbers.max(initial=0))
+    if largest > np.iinfo(np.int32).max:
+        raise ValueError(f"{largest:,} {what} do not fit 32 bits, which end at {np.iinfo(np.int32).max:,}")
+    return numbers.astype(np.int32)

@@ -1,5 +1,6 @@
 """The launches of every CUDA kernel, recorded on a machine without a device, to compile them and count registers."""
 
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -27,7 +28,15 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.text import Text, TrainingOptions
 
-from benchmarks.papers import random_indexing_passes, saberlda_alias, saberlda_cuda
+from benchmarks.common import Session
+from benchmarks.papers import (
+    aga_lda,
+    full_register,
+    random_indexing_passes,
+    saberlda_alias,
+    saberlda_cuda,
+    vector_lengths,
+)
 from benchmarks.papers.kernels import tiled_cuda
 
 from .cuda_ptx import recorded
@@ -78,6 +87,24 @@ def aga_launches(n_topics=128):
     return recorded(lambda: aga.minibatch(tokens, tables, z, random.key(1), doc_ptr, 256))
 
 
+def paper_launches():
+    """Draw a mini-batch with immediate updates, train by FULL-Register, compute and scale lengths of vectors."""
+    tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
+    A, N = np.ones((1, 128), np.int32), np.ones(128, np.int32)
+    tables = lda_collapsed.CountTables(A, A.copy(), N, np.ones(128, np.float32), 0.01, 0.01)
+    text, options, W_in, W_out = word2vec_case(128)
+
+    def call():
+        aga_lda.minibatch(tokens, tables, np.zeros(1, np.uint16), random.key(1), np.array([0, 1]), 256)
+        full_register.train(text, options, W_in, W_out)
+        with mock.patch.object(vector_lengths, "kernel_seconds", lambda run: (run(), ({}, 1.0))[1]):
+            vector_lengths.normalise(Session(Path(), True), 1 << 10)
+
+    # The others are those of "lda, mini-batches".
+    found = recorded(call)
+    return [launch for launch in found if "papers" in launch.function.py_func.__module__]
+
+
 def random_indexing_launches(dimension=2048):
     """Sum sparse seeds by word and in passes, sum dense seeds."""
     chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
@@ -98,12 +125,17 @@ def random_indexing_launches(dimension=2048):
     return recorded(call)
 
 
-def word2vec_launches(dimension=128):
-    """Train by FULL-W2V and by PAR-Word2Vec, and a cell of strata."""
+def word2vec_case(dimension):
+    """Return a text of three words, options, and both matrices."""
     text = Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
     table = np.zeros(4, np.uint32)
     options = TrainingOptions(5, 5, table, random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
-    W_in, W_out = (np.zeros((2, dimension), np.float32) for _ in range(2))
+    return text, options, *(np.zeros((2, dimension), np.float32) for _ in range(2))
+
+
+def word2vec_launches(dimension=128):
+    """Train by FULL-W2V and by PAR-Word2Vec, and a cell of strata."""
+    text, options, W_in, W_out = word2vec_case(dimension)
 
     def call():
         for method in ("full", "par"):
@@ -166,6 +198,7 @@ LAUNCHES = {
     "walks": walks_launches,
     "nmf": nmf_launches,
     "nmf, tiles": tile_launches,
+    "other kernels of papers": paper_launches,
 }
 
 

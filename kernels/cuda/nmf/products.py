@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numba import cuda, float64
 
+from ...chunk import as_int32
 from ...nmf.products import SparseRows
 from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
 from ..launch import Launch, device_errors, hold, launch, stream
 from ..ledger import LEDGER, Operation
-from ..memory import cached_copies
+from ..memory import cached_copies, derived
 from ..warp import WARP, warp_sum
 
 #: Blocks of a product, at most.
@@ -45,22 +46,35 @@ def run_cupy(compute: Callable[..., None], cause: str, *arrays: DeviceArray | np
 
     LEDGER.record(Operation.LAUNCH, f"cupy: {cause}")
     with cupy.cuda.ExternalStream(int(stream().handle)):
-        compute(cupy, *(cupy.asarray(array) for array in arrays))
+        compute(cupy, *(cupy.asarray(_InStream(array)) for array in arrays))
     hold(Launch(compute, 0, 0, arrays, 0))
+
+
+class _InStream:
+    """A device array for CuPy. It names no stream: the host would wait for that stream, which is the one CuPy uses."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
 
 
 def add_sparse_product(A: SparseRows, X: DeviceArray, out: DeviceArray, cause: str) -> None:
     """Add A·X to ``out``, for sparse rows A on the host, and X and ``out`` on the device."""
-    rows = cached_copies(A, "A")
     if has_cupy():
         from cupyx.scipy.sparse import csr_matrix
 
+        # cuSPARSE's pointers have 32 bits.
+        narrow = derived(A.indptr, "narrow", lambda: as_int32(A.indptr, "non-zeros of a chunk"))
+        rows = cached_copies(A._replace(indptr=narrow), "A")
+
         def by_cusparse(_: Cupy, indptr: Cupy, indices: Cupy, data: Cupy, dense: Cupy, out: Cupy) -> None:
-            out += csr_matrix((data, indices, indptr.astype("i4")), (out.shape[0], dense.shape[0])) @ dense
+            matrix = csr_matrix((data, indices, indptr), (out.shape[0], dense.shape[0]))
+            # Each row has a column once. CuPy would look, and the host would wait for the answer.
+            matrix.has_canonical_format = True
+            out += matrix @ dense
 
         run_cupy(by_cusparse, cause, *rows, X, out)
         return
-    launch(_multiply_rows, min(BLOCKS, len(out)), WARP, rows, X, out)
+    launch(_multiply_rows, min(BLOCKS, len(out)), WARP, cached_copies(A, "A"), X, out)
 
 
 @kernel

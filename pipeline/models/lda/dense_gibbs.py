@@ -12,6 +12,7 @@ import numpy as np
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....kernels import random
+from ....kernels.chunk import as_int32
 from ....kernels.lda import collapsed
 from ...engine.algorithm import Address, MemoryEstimate, ModelView
 from ...engine.device import kernels
@@ -59,7 +60,7 @@ class DenseSampler(LdaAlgorithm):
         tables = collapsed.CountTables(
             A=collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics),
             B=B,
-            N=model.shared["totals"].astype(np.int32),
+            N=as_int32(model.shared["totals"], "tokens of a topic"),
             alpha=np.array(model.shared["alpha"]),
             beta=beta,
             mass=self.n_words * beta,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers.on_device import emulated
+from numba import cuda
 
 #: Tests that need a GPU, or the compiler only.
 OTHERS = ("test_gpu.py", "test_gpu_large.py", "test_ptx.py", "test_on_ptx.py")
@@ -30,6 +31,23 @@ def test_all_cuda_tests_on_the_cpu(settings):
     if lacking := device.missing():
         pytest.skip(lacking)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files_of_kernels())]
-    environment = os.environ | {"CORPUSMILL_PTX": settings}
+    environment = os.environ | {"CORPUSMILL_PTX": settings, "CORPUSMILL_NO_SKIPS": ""}
     done = subprocess.run(command, env=environment, cwd=TESTS.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(cuda.is_available(), reason="no test is skipped with the device of tests/ptx or another one")
+def test_a_skipped_test_fails_where_make_gpu_runs_it():
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        str(Path(__file__).parent / "test_warp.py"),
+    ]
+    environment = os.environ | {"CORPUSMILL_NO_SKIPS": "1"}
+    done = subprocess.run(command, env=environment, cwd=TESTS.parent, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "was skipped, but a test on a GPU must run: " in done.stdout

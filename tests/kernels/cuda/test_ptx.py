@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reas
 EXPECTED = {
     "lda": 19,
     "lda, alias tables": 3,
-    "lda, mini-batches": 3,
+    "lda, mini-batches": 4,
     "random indexing": 9,
     "word2vec": 3,
     "walks": 1,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import psutil
 from llvmlite import binding
 
@@ -14,7 +15,7 @@ from .....io.messages import pluralize
 from .....kernels.simd.tiles import register_bits
 from ....engine.limits import memory_limits, processor_limits
 from ....formatting import format_bytes
-from .finding import Advice, Problem
+from .finding import Advice, Problem, one_line
 
 #: A worker with less memory than this has little left for data after its libraries are loaded.
 WORKER_BYTES = 1 << 30
@@ -63,7 +64,24 @@ def check_gpu() -> str:
         ) from None
     if not usable:
         raise Advice(f"{devices}: not used; pip install 'corpusmill[cuda12]' or 'corpusmill[cuda13]'")
-    return devices
+    try:
+        _run_kernel()
+    except Exception as error:  # whatever compilers and drivers raise
+        raise Problem(f"{devices}: no kernel compiles and runs ({one_line(error)}): use device 'cpu'") from None
+    return f"{devices}; a kernel compiles and runs"
+
+
+def _run_kernel() -> None:
+    """Compile one kernel, add two arrays by it, and compare the sum."""
+    from .....kernels.cuda.memory import leave_on_device, upload
+    from .....kernels.cuda.nmf.sums import add_sums
+    from .....kernels.cuda.residents import RESIDENTS
+
+    numbers = np.arange(100, dtype=np.float32)
+    total = add_sums(leave_on_device(upload(numbers, "numbers"), "numbers"), numbers, "numbers")
+    RESIDENTS.bring_back([total])
+    if not np.array_equal(total, 2 * numbers):
+        raise RuntimeError("the sum of two arrays is wrong")
 
 
 def _devices_of_driver() -> str:

@@ -216,7 +216,7 @@ def test_a_long_document_is_refused():
         lda.sweep(chunk, [model_of(chunk, z, 10, 1)], z, random.key(0))
 
 
-on_ptx = pytest.mark.skipif(not emulated(), reason="a GPU checks no bounds, and rarely fails")
+on_ptx = pytest.mark.skipif(not emulated(), reason="tests/ptx checks bounds, a GPU does not, and rarely fails")
 
 
 @on_ptx

@@ -15,9 +15,13 @@ from helpers.toy import write_topic_corpus
 from scipy import sparse
 
 
-@pytest.fixture(autouse=True)
-def _few_blocks():
-    with mock.patch.multiple(nmf_products, BLOCKS=2):
+@pytest.fixture(autouse=True, params=["plain kernels", "libraries"])
+def _few_blocks(request):
+    # With CuPy, the product's own kernels are tested too.
+    if request.param == "libraries" and not nmf_products.has_cupy():
+        pytest.skip("CuPy is not installed")
+    by_kernels = mock.patch.object(nmf_products, "has_cupy", return_value=request.param == "libraries")
+    with by_kernels, mock.patch.multiple(nmf_products, BLOCKS=2):
         with mock.patch.multiple(nmf_sums, BLOCKS=2):
             yield
 

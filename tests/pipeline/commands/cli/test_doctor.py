@@ -63,6 +63,39 @@ def test_a_gpu_that_python_cannot_use_is_advice(tmp_path, monkeypatch):
     assert text.startswith("NVIDIA H200, 570.86, 143771 MiB")
 
 
+ON_A_DEVICE = """
+import sys
+from tests import ptx
+ptx.install()
+from corpusmill.pipeline.commands.actions.doctor import machine
+from corpusmill.pipeline.commands.actions.doctor.finding import find
+machine._devices_of_driver = lambda: "a GPU"
+if sys.argv[1] == "broken":
+    from tests.ptx import compiler
+    compiler.text_of = lambda *_: 1 / 0
+print(find("GPU", machine.check_gpu))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("state", "found"),
+    [
+        ("works", "'fine', 'text': 'a GPU; a kernel compiles and runs'"),
+        ("broken", "'problem', 'text': \"a GPU: no kernel compiles and runs (CUDA kernel add: division by zero)"),
+    ],
+)
+def test_a_kernel_is_compiled_and_run_where_a_device_is(state, found):
+    from tests.ptx import device
+
+    if lacking := device.missing():
+        pytest.skip(lacking)
+    environment = os.environ | {"CORPUSMILL_PTX": "9.0"}
+    command = [sys.executable, "-c", ON_A_DEVICE, state]
+    done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[4], capture_output=True, text=True)
+    assert found in done.stdout, done.stdout + done.stderr
+
+
 class WithoutConditions:
     """A client of an object store that accepts conditions and does not look at them."""
 

@@ -179,7 +179,6 @@ def _draw_job(word, model, row, n, tokens, positions, drawn, old, key, out):
         k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else topic
         if 0 <= x < others:
             k = draw_prior_by_alias(model, row, word_mass, topic, key, i)
-        cuda.syncwarp()
         if lane % LANES == 0 and t < end:
             out[i] = k
 

@@ -1,6 +1,8 @@
 """Takes the place of Numba's device, so that tests, benchmarks and the engine run unchanged, with kernels as PTX."""
 
+import atexit
 import ctypes
+import importlib
 import itertools
 import os
 import struct
@@ -24,6 +26,8 @@ from .program import FAULTS, Finding, Program, Range, Schedule, has_compiler
 
 #: Selects the device. `Settings.read` explains its value.
 VARIABLE = "CORPUSMILL_PTX"
+#: A module of this folder, and the file to which it writes its table when the process ends.
+TABLE = "CORPUSMILL_PTX_TABLE"
 #: New memory is filled with it, and around each array lies as much memory that no kernel may use.
 POISON, ZONE = 0xCD, 4096
 #: Device memory, and dynamic shared memory of a block. The latter is that of an H100.
@@ -382,7 +386,8 @@ def install(text: str | None = None) -> None:
 
     memory.device_memset = _memset
     launch.request_large_shared_memory = lambda *_: None
-    if file := os.environ.get("CORPUSMILL_PTX_MUTATIONS"):
-        from . import mutations
-
-        mutations.write_at_exit(file)
+    if wanted := os.environ.get(TABLE):
+        name, _, file = wanted.partition(",")
+        module = importlib.import_module(f".{name}", __package__)
+        module.begin()
+        atexit.register(lambda: Path(file).write_text(module.table()))

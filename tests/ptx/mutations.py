@@ -21,8 +21,6 @@ import numpy as np
 from . import compiler, device
 from .program import KINDS, Finding, Program, Range, Schedule
 
-#: The file to which the process of the tests writes the table.
-VARIABLE = "CORPUSMILL_PTX_MUTATIONS"
 #: Launches in which a barrier that nobody misses is tried at most. Each one takes as long as the kernel.
 MOST_TRIALS = 40
 ROOT = Path(__file__).parents[2]
@@ -102,12 +100,19 @@ def table() -> str:
     return "\n".join(rows)
 
 
-def write_at_exit(file: str) -> None:
-    """Try mutants in all launches of this process, and write the table when it ends."""
-    import atexit
-
+def begin() -> None:
+    """Try mutants in all launches of this process."""
     device.RUNNERS.append(run)
-    atexit.register(lambda: Path(file).write_text(table()))
+
+
+def run_tests(tests: Sequence[str], ptx: str, table: str) -> tuple[int, str]:
+    """Run CUDA tests, by default all, and return the exit code and the table that their process writes."""
+    file = compiler.CACHE / f"{table}.md"
+    file.unlink(missing_ok=True)
+    environment = os.environ | {device.VARIABLE: ptx, device.TABLE: f"{table},{file}"}
+    chosen = list(tests) or ["tests/kernels/cuda", "tests/benchmarks/papers"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "3600", *chosen]
+    return subprocess.run(command, env=environment, cwd=ROOT).returncode, file.read_text()
 
 
 @click.command(help=__doc__.replace("\n    python", "\n\b\n    python", 1))
@@ -115,13 +120,7 @@ def write_at_exit(file: str) -> None:
 @click.option("--ptx", default="9.0,explore=20", help="The value of CORPUSMILL_PTX.")
 def main(tests: tuple[str, ...], ptx: str) -> None:
     """Run the CUDA tests with mutants."""
-    file = compiler.CACHE / "mutations.md"
-    file.unlink(missing_ok=True)
-    environment = os.environ | {device.VARIABLE: ptx, VARIABLE: str(file)}
-    chosen = list(tests) or ["tests/kernels/cuda", "tests/benchmarks/papers"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "3600", *chosen]
-    code = subprocess.run(command, env=environment, cwd=ROOT).returncode
-    found = file.read_text()
+    code, found = run_tests(tests, ptx, "mutations")
     click.echo(found)
     sys.exit(bool(code or "NOBODY" in found))
 

@@ -52,17 +52,18 @@ def _product(
         # Padding of a dense row, which has a multiple of eight columns.
         if j >= len(phi):
             return ZERO
-        a = rows.dense[head + j]
+        a = rows.dense[np.uint64(head + j)]
         if j == old:
             return multiply32(a - np.float32(subtract), phi_old)
-        return multiply32(a, phi[j])
-    entry = rows.entries[head + j]
-    k = np.int64(entry >> SIXTEEN)
-    count = np.int64(entry & LOW)
+        return multiply32(a, phi[np.uint64(j)])
+    # Indices without a sign: Numba lets the others count from the end, and looks at each of them.
+    entry = rows.entries[np.uint64(head + j)]
+    k = entry >> SIXTEEN
+    count = entry & LOW
     if count == 0:
         return ZERO
-    if k == old:
-        return multiply32(np.float32(count - subtract), phi_old)
+    if np.int64(k) == old:
+        return multiply32(np.float32(np.int64(count) - subtract), phi_old)
     return multiply32(np.float32(count), phi[k])
 
 

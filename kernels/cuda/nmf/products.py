@@ -53,7 +53,7 @@ def run_cupy(compute: Callable[..., None], cause: str, *arrays: DeviceArray | np
 class _InStream:
     """A device array for CuPy. It names no stream: the host would wait for that stream, which is the one CuPy uses."""
 
-    def __init__(self, array: DeviceArray) -> None:
+    def __init__(self, array: Any) -> None:
         self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
 
 

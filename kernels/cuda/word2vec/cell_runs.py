@@ -76,9 +76,8 @@ def find_runs(cell: SubCell, size: int, totals: Any) -> tuple[int, int]:
         place = n_heavy + _count_before(is_heavy and p == first, totals)
         if is_heavy and p == first:
             cell.runs[cell.last - 1 - place] = first << 32 | last
+        # After this barrier, any thread may read any run.
         n_heavy += cuda.syncthreads_count(np.int32(is_heavy and p == first))
-    # Any thread reads any run from here on.
-    cuda.syncthreads()
     return n_light, n_heavy
 
 

@@ -163,19 +163,18 @@ def train_sub_cells(
 def _wait_for(diagonals: Any, row: int, diagonal: int) -> None:
     """Wait until a group of centres has been trained in this many diagonals. All threads of the block call this.
 
-    The fence lets the block see what other blocks have written before they counted.
+    The fence lets the block see what other blocks have written before they counted. The other threads wait at the first
+    barrier of `find_runs`, before they read a row.
     """
     if cuda.threadIdx.x == 0:
         while cuda.atomic.add(diagonals, row, 0) < diagonal:
             pass
         cuda.threadfence()
-    cuda.syncthreads()
 
 
 @device
 def _count_diagonal(diagonals: Any, row: int) -> None:
-    """Count a diagonal of a group of centres, when all threads of the block have written their rows."""
-    cuda.syncthreads()
+    """Count a diagonal of a group of centres. All threads have written their rows: `write_rows` ends with a barrier."""
     if cuda.threadIdx.x == 0:
         cuda.threadfence()
         cuda.atomic.add(diagonals, row, 1)

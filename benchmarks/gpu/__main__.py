@@ -9,6 +9,7 @@ import click
 
 from benchmarks.common import JSON, QUICK, install_emulator, open_session
 from benchmarks.gpu.blocks import quality
+from benchmarks.gpu.instructions import instructions
 from benchmarks.gpu.lda import lda
 from benchmarks.gpu.measure import copy_rate, print_row
 from benchmarks.gpu.nmf import nmf
@@ -86,7 +87,7 @@ def copy(session):
     print_row("copy", "GB/s", copy_rate(session) / 1e9)
 
 
-MODELS = (lda, aga, nmf, word2vec, ring, random_indexing, walks, race, quality, predict)
+MODELS = (lda, aga, nmf, word2vec, ring, random_indexing, walks, race, quality, predict, instructions)
 for command in MODELS:
     main.add_command(command)
 

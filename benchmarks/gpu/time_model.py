@@ -10,6 +10,7 @@ class Device(NamedTuple):
     cache: float  # bytes that kernels read from the L2 cache
     shared: float  # bytes of all shared memories
     flops: float  # float32
+    issued: float  # PTX instructions of warps
     atomics: float  # atomic additions to device memory
     bus: float  # bytes that the host copies through pinned buffers, in one direction
     pinned: float  # bytes that the device copies to pinned results, or from them
@@ -19,17 +20,22 @@ class Device(NamedTuple):
     batches: float  # batches of a cell of strata that one block trains
 
 
-#: 4.3 TB/s is what a copy reaches. The L2 cache of an H100 was measured at about 5.5 TB/s. 132 multiprocessors at 1.98
-#: GHz read 128 bytes of shared memory per clock. One host thread copies to and from pinned buffers at 10 GB/s; the bus
-#: itself, PCIe 5, allows about 50 to pinned memory. A launch takes Numba about 0.2 ms with nested tuples, and 0.05 with
-#: a few arrays: on a CPU without a GPU, nine arrays in tuples took 0.13 ms to prepare, and three arrays 0.02, to which
-#: the driver's time is added. All blocks wait for each other in about 3 µs. A batch of a cell takes one block about
-#: 4 µs, which is the latency of reading its rows, of nine barriers of the block, and of moves that follow one another.
+#: Instructions of the processor by instruction of PTX: 1.5 to 1.67 in the kernels of LDA and NMF, by the lines of PTX
+#: that ptxas notes.
+SASS = 1.6
+#: Each of the 132 multiprocessors issues up to four instructions of warps per clock, at 1.98 GHz, and reads 128 bytes
+#: of shared memory. 4.3 TB/s is what a copy reaches. The L2 cache of an H100 was measured at about 5.5 TB/s. One host
+#: thread copies to and from pinned buffers at 10 GB/s; the bus itself, PCIe 5, allows about 50 to pinned memory. A
+#: launch takes Numba about 0.2 ms with nested tuples, and 0.05 with a few arrays: on a CPU without a GPU, nine arrays
+#: in tuples took 0.13 ms to prepare, and three arrays 0.02, to which the driver's time is added. All blocks wait for
+#: each other in about 3 µs. A batch of a cell takes one block about 4 µs, which is the latency of reading its rows, of
+#: nine barriers of the block, and of moves that follow one another.
 H200 = Device(
     memory=4.3e12,
     cache=5.5e12,
     shared=33.4e12,
     flops=67e12,
+    issued=1.05e12 / SASS,
     atomics=150e9,
     bus=10e9,
     pinned=50e9,
@@ -48,6 +54,7 @@ class Work(NamedTuple):
     cache: float = 0.0
     shared: float = 0.0
     flops: float = 0.0
+    issued: float = 0.0  # counted by `benchmarks.gpu instructions`
     atomics: float = 0.0
     bus: float = 0.0
     pinned: float = 0.0
@@ -85,6 +92,7 @@ TOGETHER = (
     "cache",
     "shared",
     "flops",
+    "issued",
     "atomics",
     "bus",
     "pinned",

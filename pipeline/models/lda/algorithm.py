@@ -37,6 +37,10 @@ from .late_counts import TopicCounts, counted, uncounted
 from .scores import TopicScores
 from .word_topics import kernel_blocks
 
+#: Maximum number of shards if all workers have a CUDA device. It keeps the counts of a shard in a table of all words
+#: and topics, which takes long to clear and to compress.
+DEVICE_SHARDS = 64
+
 
 @dataclass(frozen=True, kw_only=True)
 class LdaAlgorithm(Algorithm[Corpus, Chunk]):
@@ -119,7 +123,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             kernels=self._kernel_modules(data),
             device=self.device,
             kept=self._kept_bytes(data, n_workers),
-            shards=self.most_shards,
+            shards=min(DEVICE_SHARDS, self.most_shards) if self.device == "cuda" else self.most_shards,
             ranges=self.n_ranges,
         )
 

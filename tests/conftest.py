@@ -21,6 +21,7 @@ from corpusmill.pipeline.engine.cluster.open import dask_settings
 from distributed import Client, LocalCluster
 from helpers import python_simd
 from helpers.longest_files import RANKS
+from helpers.s3_proxy import Proxy
 from numba import config as numba_config
 from numcodecs.zstd import Zstd
 
@@ -172,6 +173,26 @@ def bucket():
         yield f"s3://{name}"
     server.terminate()
     server.wait(20)
+
+
+@pytest.fixture
+def s3_with(bucket, monkeypatch):
+    """Return a function that puts a proxy with these arguments before the server, for the rest of the test."""
+    import s3fs
+
+    proxies = []
+
+    def start(*arguments, **options):
+        proxies.append(Proxy(os.environ["AWS_ENDPOINT_URL"], *arguments, **options))
+        s3fs.S3FileSystem.clear_instance_cache()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxies[-1].address)
+        return proxies[-1]
+
+    yield start
+    monkeypatch.undo()
+    s3fs.S3FileSystem.clear_instance_cache()
+    for proxy in proxies:
+        proxy.close()
 
 
 @pytest.fixture

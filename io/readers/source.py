@@ -166,7 +166,7 @@ def find_folders(source: Paths) -> list[SourceFile]:
 def _describe_folder(filesystem: fsspec.AbstractFileSystem, path: str, common: str) -> SourceFile:
     with explained_errors(filesystem, filesystem.unstrip_protocol(path)):
         below = filesystem.find(path, detail=True)
-    files = [_describe(_Found(filesystem, name, below[name]), path) for name in sorted(below)]
+    files = [_describe(_Found(filesystem, name, below[name]), path) for name in sorted(below) if not _is_marker(name)]
     content = json.dumps([[file.name, file.size, file.modified] for file in files])
     is_local = isinstance(filesystem, LocalFileSystem)
     url = path if is_local else filesystem.unstrip_protocol(path)
@@ -197,14 +197,20 @@ def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[s
     if _is_pattern(path) and not filesystem.exists(path):
         listing = filesystem.glob(path, detail=True)
         found = _followed(filesystem, {match: listing[match] for match in listing if _is_meant(match, path)})
-        return {match: info for match, info in found.items() if info["type"] == "file"}
+        return {match: info for match, info in found.items() if info["type"] == "file" and not _is_marker(match)}
     if filesystem.isdir(path):
         below = filesystem.find(path, detail=True)
-        shown = {file: info for file, info in below.items() if not _is_hidden(os.path.relpath(file, path))}
+        meant = {file: info for file, info in below.items() if not _is_marker(file)}
+        shown = {file: info for file, info in meant.items() if not _is_hidden(os.path.relpath(file, path))}
         infos = _followed(filesystem, shown)
         _check_no_folders(infos)
         return infos
     return {path: filesystem.info(path)} if filesystem.exists(path) else {}
+
+
+def _is_marker(name: str) -> bool:
+    """Return whether an object only marks a folder, as consoles of object stores make it. No file has such a name."""
+    return name.endswith("/")
 
 
 def _followed(

@@ -1,39 +1,49 @@
 """Conditional writes: replace a file only if nobody else has changed it.
 
-S3, GCS and Azure check the condition together with the write, in one step. obstore sends these requests. It takes
-address, region and credentials from the fsspec filesystem that sends all others, so there is nothing to configure.
-Elsewhere the condition is checked just before the write, so the writer must hold a lock as well. The operating system
-never frees a lock on a local path while its owner lives.
+S3, GCS and Azure check the condition together with the write, in one step. The requests go through the fsspec
+filesystem of the store, so they have its address, region, certificates and credentials. Elsewhere the condition is
+checked just before the write, so the writer must hold a lock as well. The operating system never frees a lock on a
+local path while its owner lives.
 """
 
 import hashlib
-import json
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
 
 from fsspec.asyn import sync
 
 from ..errors import DataError
+from .object_stores import code_of
 from .store import Store
 
-#: Temporary credentials are fetched again after this time.
-_CREDENTIALS_LIFE = timedelta(minutes=10)
-#: The attribute of a filesystem that has its clients by bucket.
-_CLIENTS = "conditional_clients"
+#: The attribute of a filesystem that has its `ConditionalObjects`.
+_ATTRIBUTE = "corpusmill_conditional"
+
+
+class ConditionFailed(Exception):
+    """A conditional write whose condition did not hold."""
+
+
+class ConditionRefused(Exception):
+    """A store that does not know the condition of a write."""
+
+
+class Version(NamedTuple):
+    """One version of an object, and the tag by which the store compares it."""
+
+    content: bytes
+    tag: str
 
 
 def read_with_tag(store: Store, name: str) -> tuple[bytes | None, str]:
     """Return a file's content and a tag of this version of it; (None, "") if there is no such file."""
-    client, key = _object(store, name)
+    objects = _objects(store)
     try:
-        if client is None:
-            with store.explained_errors(name):
-                content = store.fs.cat_file(store.where(name))
-            return content, hashlib.sha256(content).hexdigest()
         with store.explained_errors(name):
-            found = client.get(key)
-            return bytes(found.bytes()), _tag(found.meta)
+            if objects is not None:
+                return objects.read(store.where(name))
+            content = store.fs.cat_file(store.where(name))
+        return content, hashlib.sha256(content).hexdigest()
     except FileNotFoundError:
         return None, ""
 
@@ -46,30 +56,31 @@ def write_if_unchanged(store: Store, name: str, content: bytes, tag: str, is_uni
     ``is_unique`` says that no other process would write the same content. The client repeats a write whose answer was
     lost, and the repetition fails the condition. If the file then has this content, the first attempt succeeded.
     """
-    client, key = _object(store, name)
-    if client is None:
+    objects = _objects(store)
+    if objects is None:
         return _compare_and_write(store, name, content, tag)
-    from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-    mode: Any = "create"
-    if tag:
-        mode = {part: value for part, value in json.loads(tag).items() if value is not None}
+    path = store.where(name)
     try:
         with store.explained_errors(name):
             try:
-                return _tag(client.put(key, content, mode=mode))
-            except (AlreadyExistsError, PreconditionError):
-                pass
+                if not objects.are_refused:
+                    return objects.write(path, content, tag)
+            except ConditionRefused:
+                objects.are_refused = True
+            except ConditionFailed:
+                if not is_unique:
+                    return ""
             finally:
-                store.fs.invalidate_cache(store.where(name))
+                store.fs.invalidate_cache(path)
+            if objects.are_refused:
+                # As good as can be. The lock warns of it.
+                return objects.write(path, content, None) if read_with_tag(store, name)[1] == tag else ""
     except FileNotFoundError as error:
-        if not tag or "NoSuchBucket" in str(error):
-            bucket = store.where(name).partition("/")[0]
+        if not tag or code_of(error) in ("NoSuchBucket", "ContainerNotFound"):
+            bucket = path.partition("/")[0]
             raise DataError(
                 f"{store.url}: the bucket {bucket!r} does not exist; create it, or correct the URL"
             ) from error
-        return ""
-    if not is_unique:
         return ""
     found, new_tag = read_with_tag(store, name)
     return new_tag if found == content else ""
@@ -78,31 +89,35 @@ def write_if_unchanged(store: Store, name: str, content: bytes, tag: str, is_uni
 def honours_conditions(store: Store, name: str) -> bool:
     """Return whether a store refuses writes whose condition does not hold. ``name`` is a file that exists.
 
-    Some servers accept the conditions of a request and ignore them. The file is replaced in this case.
+    Some servers accept the conditions of a request and ignore them. The file is replaced in this case. Others refuse
+    requests that have conditions.
     """
-    client, key = _object(store, name)
-    if client is None:
+    objects = _objects(store)
+    if objects is None:
         return True
-    from obstore.exceptions import AlreadyExistsError, BaseError
-
-    refused = 0
+    if objects.are_refused:
+        return False
     with store.explained_errors(name):
-        for mode in ("create", {"e_tag": '"0123456789abcdef0123456789abcdef"', "version": "1"}):
+        for tag in ("", objects.unlikely_tag):
             try:
-                client.put(key, b"{}", mode=mode)
-            except AlreadyExistsError:
-                refused += 1
-            except BaseError:
-                # The errors differ by server: a failed precondition, or an ETag or version of the wrong form.
-                refused += 1
-    return refused == 2
+                objects.write(store.where(name), b"{}", tag)
+                return False
+            except ConditionRefused:
+                return False
+            except ConditionFailed:
+                pass
+            except Exception as error:
+                # Some servers refuse a tag of the wrong form.
+                if code_of(error) is None:
+                    raise
+    return True
 
 
 def _compare_and_write(store: Store, name: str, content: bytes, tag: str) -> str:
     _, found_tag = read_with_tag(store, name)
     if found_tag != tag:
         return ""
-    # A filesystem that is neither local nor one of those above may still know how to create a file exclusively.
+    # A filesystem that is neither local nor one of those below may still know how to create a file exclusively.
     if tag or store.is_local:
         store.write_bytes(name, content)
     else:
@@ -113,109 +128,123 @@ def _compare_and_write(store: Store, name: str, content: bytes, tag: str) -> str
     return hashlib.sha256(content).hexdigest()
 
 
-def _tag(meta: Any) -> str:
-    """Return the tag of a version: the ETag, which S3 and Azure compare, and the version, which GCS compares."""
-    return json.dumps({"e_tag": meta["e_tag"], "version": meta["version"]})
+# --- one class per kind of object store ---
 
 
-def _object(store: Store, name: str) -> tuple[Any, str]:
-    """Return the client of the store's bucket, and the object's key; None and "" if obstore has no client for it."""
-    protocols = {store.fs.protocol} if isinstance(store.fs.protocol, str) else set(store.fs.protocol)
-    makers = [make for protocol, make in MAKERS.items() if protocol in protocols]
-    if not makers:
-        return None, ""
-    bucket, _, key = store.where(name).partition("/")
-    clients = vars(store.fs).setdefault(_CLIENTS, {})
-    if bucket not in clients:
-        try:
-            with store.explained_errors(name):
-                clients[bucket] = makers[0](store.fs, bucket)
-        except ImportError as error:
-            raise DataError(
-                f"{store.url}: writing here needs obstore ({error}); install it with pip install obstore, or with one "
-                f"of the extras s3, gcs and azure of corpusmill"
-            ) from None
-    return clients[bucket], key
+class ConditionalObjects(ABC):
+    """Reads and writes objects of one fsspec filesystem with the tags of their versions."""
 
-
-# --- one client per kind of object store, configured like its fsspec filesystem ---
-
-
-def _s3_client(fs: Any, bucket: str) -> Any:
-    from obstore.store import S3Store
-
-    fs.connect()
-    # Here botocore has evaluated environment variables, profiles and the options of the filesystem.
-    endpoint = fs.s3.meta.endpoint_url
-    region = fs.s3.meta.region_name
-    if endpoint.endswith(".amazonaws.com"):
-        # botocore follows redirects to the region of a bucket; obstore does not.
-        region = fs.call_s3("head_bucket", Bucket=bucket).get("BucketRegion", region)
-        endpoint = None
-    options: dict[str, Any] = {"skip_signature": True} if fs.anon else {"credential_provider": _S3Credentials(fs)}
-    return S3Store(
-        bucket,
-        endpoint=endpoint,
-        region=region,
-        client_options={"allow_http": (endpoint or "").startswith("http://")},
-        **options,
-    )
-
-
-class _S3Credentials:
-    """Gives obstore the credentials of an s3fs filesystem: its own, or those that botocore finds."""
+    #: A tag of the right form that no object has.
+    unlikely_tag: ClassVar[str] = '"0123456789abcdef0123456789abcdef"'
+    #: Codes of errors that say that the store has no conditions.
+    refusals: ClassVar[frozenset[str]] = frozenset({"NotImplemented", "501", "MethodNotAllowed", "405"})
+    #: Codes of errors that say that the condition does not hold.
+    failures: ClassVar[frozenset[str]] = frozenset({"PreconditionFailed", "412"})
 
     def __init__(self, fs: Any):
-        self._fs = fs
+        self.fs = fs
+        #: Whether the store has refused a condition.
+        self.are_refused = False
 
-    def __call__(self) -> dict[str, Any]:
-        fs = self._fs
-        expires = datetime.now(UTC) + _CREDENTIALS_LIFE
-        if fs.key:
-            found = {"access_key_id": fs.key, "secret_access_key": fs.secret, "token": fs.token}
-            return {**found, "expires_at": expires}
-        held = sync(fs.loop, fs.session.get_credentials)
-        if held is None:
-            raise PermissionError("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
-        frozen = sync(fs.loop, held.get_frozen_credentials)
-        found = {"access_key_id": frozen.access_key, "secret_access_key": frozen.secret_key, "token": frozen.token}
-        return {**found, "expires_at": expires}
+    def read(self, path: str) -> Version:
+        """Return an object; raise FileNotFoundError if there is none."""
+        return sync(self.fs.loop, self._read, path)
 
+    def write(self, path: str, content: bytes, tag: str | None) -> str:
+        """Write an object if it has the tag ``tag``, or does not exist if that is empty; in any case if it is None.
 
-def _gcs_client(fs: Any, bucket: str) -> Any:
-    from obstore.auth.google import GoogleCredentialProvider
-    from obstore.store import GCSStore
+        Return the new tag. Raises ConditionFailed and ConditionRefused.
+        """
+        try:
+            return sync(self.fs.loop, self._write, path, content, tag)
+        except Exception as error:
+            code = code_of(error)
+            if code in self.failures or isinstance(error, FileExistsError):
+                raise ConditionFailed(path) from error
+            if tag is not None and code in self.refusals:
+                raise ConditionRefused(path) from error
+            raise
 
-    credentials = fs.credentials.credentials
-    if credentials is None:
-        return GCSStore(bucket, skip_signature=True)
-    return GCSStore(bucket, credential_provider=GoogleCredentialProvider(credentials=credentials))
+    @abstractmethod
+    async def _read(self, path: str) -> Version: ...
 
-
-def _azure_client(fs: Any, container: str) -> Any:
-    from obstore.store import AzureStore
-
-    # A connection string is a list of settings such as AccountName=...;AccountKey=...
-    settings = dict(part.split("=", 1) for part in (fs.connection_string or "").split(";") if "=" in part)
-    options: dict[str, Any] = {"account_name": fs.account_name or settings.get("AccountName")}
-    key = fs.account_key or settings.get("AccountKey")
-    signature = fs.sas_token or settings.get("SharedAccessSignature")
-    endpoint = settings.get("BlobEndpoint")
-    if key:
-        options["account_key"] = key
-    elif signature:
-        options["sas_key"] = signature
-    elif fs.sync_credential is not None:
-        from obstore.auth.azure import AzureCredentialProvider
-
-        options["credential_provider"] = AzureCredentialProvider(credential=fs.sync_credential)
-    else:
-        options["skip_signature"] = True
-    if endpoint:
-        options["endpoint"] = endpoint
-        options["client_options"] = {"allow_http": endpoint.startswith("http://")}
-    return AzureStore(container, **options)
+    @abstractmethod
+    async def _write(self, path: str, content: bytes, tag: str | None) -> str: ...
 
 
-#: The functions that make a client for a filesystem and a bucket, by protocol.
-MAKERS: dict[str, Callable[[Any, str], Any]] = {"s3": _s3_client, "gs": _gcs_client, "abfs": _azure_client}
+class _S3Objects(ConditionalObjects):
+    #: Of two writes at the same moment, S3 refuses one as a conflict.
+    failures = ConditionalObjects.failures | {"ConditionalRequestConflict"}
+
+    async def _read(self, path: str) -> Version:
+        bucket, key, _ = self.fs.split_path(path)
+        found = await self.fs._call_s3("get_object", Bucket=bucket, Key=key)
+        async with found["Body"] as body:
+            return Version(await body.read(), found["ETag"])
+
+    async def _write(self, path: str, content: bytes, tag: str | None) -> str:
+        bucket, key, _ = self.fs.split_path(path)
+        condition = {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
+        wanted = {} if tag is None else condition
+        return str((await self.fs._call_s3("put_object", Bucket=bucket, Key=key, Body=content, **wanted))["ETag"])
+
+
+class _GCSObjects(ConditionalObjects):
+    unlikely_tag = "1"
+
+    async def _read(self, path: str) -> Version:
+        bucket, key, _ = self.fs.split_path(path)
+        # Before the content: if another process writes in between, the tag is out of date, and a write with it fails.
+        found = await self.fs._call("GET", "b/{}/o/{}", bucket, key, json_out=True)
+        _, content = await self.fs._call("GET", self.fs.url(path))
+        return Version(content, str(found["generation"]))
+
+    async def _write(self, path: str, content: bytes, tag: str | None) -> str:
+        bucket, key, _ = self.fs.split_path(path)
+        condition = {} if tag is None else {"ifGenerationMatch": tag or "0"}
+        url = f"{self.fs._location}/upload/storage/v1/b/{{}}/o"
+        headers = {"Content-Type": "application/octet-stream"}
+        options = {"name": key, "uploadType": "media", "headers": headers, "data": content, "json_out": True}
+        return str((await self.fs._call("POST", url, bucket, **options, **condition))["generation"])
+
+
+class _AzureObjects(ConditionalObjects):
+    unlikely_tag = '"0x8D4BCC2E4835CD0"'
+    refusals = ConditionalObjects.refusals | {"UnsupportedHeader"}
+    failures = ConditionalObjects.failures | {"ConditionNotMet", "BlobAlreadyExists", "TargetConditionNotMet"}
+
+    def _client(self, path: str) -> Any:
+        container, key, _ = self.fs.split_path(path)
+        return self.fs.service_client.get_blob_client(container, key)
+
+    async def _read(self, path: str) -> Version:
+        from azure.core.exceptions import ResourceNotFoundError
+
+        async with self._client(path) as client:
+            try:
+                stream = await client.download_blob()
+                return Version(await stream.readall(), stream.properties.etag)
+            except ResourceNotFoundError as error:
+                raise FileNotFoundError(path) from error
+
+    async def _write(self, path: str, content: bytes, tag: str | None) -> str:
+        from azure.core import MatchConditions
+        from azure.core.exceptions import ResourceNotFoundError
+
+        condition = {"etag": tag, "match_condition": MatchConditions.IfNotModified} if tag else {}
+        async with self._client(path) as client:
+            try:
+                return str((await client.upload_blob(content, overwrite=tag != "", **condition))["etag"])
+            except ResourceNotFoundError as error:
+                raise FileNotFoundError(path) from error
+
+
+#: The class for a filesystem, by protocol.
+KINDS: dict[str, type[ConditionalObjects]] = {"s3": _S3Objects, "gs": _GCSObjects, "abfs": _AzureObjects}
+
+
+def _objects(store: Store) -> ConditionalObjects | None:
+    """Return the conditional objects of a store's filesystem; None if it has no conditional writes."""
+    protocols = {store.fs.protocol} if isinstance(store.fs.protocol, str) else set(store.fs.protocol)
+    kinds = [kind for protocol, kind in KINDS.items() if protocol in protocols]
+    return vars(store.fs).setdefault(_ATTRIBUTE, kinds[0](store.fs)) if kinds else None

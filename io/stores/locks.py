@@ -175,8 +175,8 @@ class ObjectLock:
         _, self._tag = read_with_tag(self.store, self.name)
         self._beat()
         logging.getLogger("corpusmill").warning(
-            "%s: this object store ignores the conditions of writes (If-Match, If-None-Match), so nothing stops two "
-            "processes that write here at the same time: start only one",
+            "%s: this object store ignores or refuses the conditions of writes (If-Match, If-None-Match), so nothing "
+            "stops two processes that write here at the same time: start only one",
             self.store.url,
         )
 

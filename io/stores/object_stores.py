@@ -22,16 +22,13 @@ _LIBRARIES = {
     "fsspec",
     "gcsfs",
     "google",
-    "obstore",
     "requests",
     "s3fs",
     "urllib3",
 }
-#: Names of the errors for missing, wrong or insufficient credentials: of Python, obstore, botocore, Google and Azure.
+#: Names of the errors for missing, wrong or insufficient credentials: of Python, botocore, Google and Azure.
 _DENIED = {
     "PermissionError",
-    "PermissionDeniedError",
-    "UnauthenticatedError",
     "NoCredentialsError",
     "PartialCredentialsError",
     "CredentialRetrievalError",
@@ -73,6 +70,7 @@ def explained_errors(filesystem: fsspec.AbstractFileSystem, url: str) -> Iterato
         if isinstance(filesystem, LocalFileSystem) or not comes_from_store(error):
             raise
         where = url.rstrip("/")
+        error = _with_reason(filesystem, url, error)
         cause = _shown(error)
         if type(error).__name__ in _DENIED:
             raise AccessDenied(
@@ -84,12 +82,34 @@ def explained_errors(filesystem: fsspec.AbstractFileSystem, url: str) -> Iterato
         ) from error
 
 
-def _shown(error: Exception) -> str:
-    """Return the text of an error without the queries of URLs.
+def _with_reason(filesystem: fsspec.AbstractFileSystem, url: str, error: Exception) -> Exception:
+    """Return S3's error with its reason: the answer to a HEAD request has none, so another request asks for it."""
+    if code_of(error) != "400" or not hasattr(filesystem, "call_s3"):
+        return error
+    bucket, _, _ = filesystem.split_path(url)
+    try:
+        filesystem.call_s3("list_objects_v2", Bucket=bucket, MaxKeys=1)
+    except Exception as found:
+        return found
+    return error
 
-    obstore's description of its own objects is left out too, because it takes pages.
-    """
-    text = _QUERY.sub("", str(error).partition("Debug source")[0].strip())
+
+def code_of(error: BaseException) -> str | None:
+    """Return the code that an object store gave with its error, such as "NoSuchBucket" or "412"; None without one."""
+    # s3fs raises errors of Python because of those of botocore, and gcsfs and Azure's library raise their own.
+    for found in (error, error.__cause__):
+        response = getattr(found, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code"))
+        code = getattr(found, "error_code", None) or getattr(found, "code", None) or getattr(found, "status_code", None)
+        if code is not None:
+            return str(getattr(code, "value", code))
+    return None
+
+
+def _shown(error: Exception) -> str:
+    """Return the text of an error without the queries of URLs."""
+    text = _QUERY.sub("", str(error).strip())
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 

@@ -48,6 +48,8 @@ DATA_KINDS = ("corpus", "matrix", "graph")
 #: in "simplecache::s3://", which joins two URLs.
 _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
+#: Several slashes that are not those of "s3://".
+_EMPTY_PART = re.compile(r"(?<![:/])/{2,}")
 #: The numbers in the name of a chunk, a block or a step.
 _DIGITS = re.compile(r"\d+")
 #: The right that deletions need.
@@ -123,6 +125,10 @@ class Store:
         self.is_durable = is_durable
         self.fs, self.path = filesystem_of(self.url)
         self.is_local = isinstance(self.fs, LocalFileSystem)
+        if not self.is_local and _EMPTY_PART.search(self.url):
+            # As on a disk. A key may have empty parts, but not every library and server takes them.
+            self.url = _EMPTY_PART.sub("/", self.url)
+            self.fs, self.path = filesystem_of(self.url)
         #: The files of the last group that was read, by the group's name without its numbers: another chunk, state or
         #: block most likely has the same files. If it has not, reading takes one round trip more.
         self._likely_files: dict[tuple[str, Sequence[str] | None], Sequence[str]] = {}
@@ -183,7 +189,9 @@ class Store:
             if not self.fs.exists(where):
                 return []
             self.fs.invalidate_cache(where)
-            found = [os.path.basename(path.rstrip("/")) for path in self.fs.ls(where, detail=False)]
+            paths = {path.strip("/") for path in self.fs.ls(where, detail=False)}
+        # Consoles and other tools mark a folder by an empty object of its name, which is listed among its content.
+        found = [os.path.basename(path) for path in paths - {where.strip("/")}]
         return sorted(n for n in found if not n.startswith(".tmp-"))
 
     def numbers(self, name: str) -> list[int]:

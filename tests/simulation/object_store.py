@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import fsspec
 from corpusmill.io.stores import conditional
 from fsspec.spec import AbstractFileSystem
-from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from .world import World
 
@@ -103,9 +102,8 @@ class SimulatedStore(AbstractFileSystem):
     def _arrive_late(self, what: str, path: str, effect: Callable[[], Any], delay: float) -> None:
         World.current.sleep(delay)
         World.current.note(f"{what} {path}: arrives late")
-        with contextlib.suppress(
-            OSError, AlreadyExistsError, PreconditionError
-        ):  # the condition of a write does not hold
+        # The condition of a write does not hold.
+        with contextlib.suppress(OSError, conditional.ConditionFailed):
             effect()
 
     # --- reading ---
@@ -194,44 +192,31 @@ class SimulatedStore(AbstractFileSystem):
                 self._request("delete", name, lambda name=name: self.bucket.remove(name), is_write=True)
 
 
-class Found(NamedTuple):
-    """The answer to a request for an object."""
+class SimulatedObjects(conditional.ConditionalObjects):
+    """Conditional writes to the simulated store."""
 
-    content: bytes
-    meta: dict[str, Any]
-
-    def bytes(self) -> bytes:
-        """Return the content."""
-        return self.content
-
-
-class ConditionalClient:
-    """Conditional writes to the simulated store, as obstore sends them."""
-
-    def __init__(self, store: SimulatedStore, bucket: str):
-        self.store = store
-        self.bucket = bucket
-
-    def get(self, key: str) -> Found:
+    def read(self, path: str) -> conditional.Version:
         """Return an object and its tag."""
-        path = f"{self.bucket}/{key}"
-        found = self.store._request("get", path, lambda: self.store._found(path))
-        return Found(found.content, {"e_tag": found.tag, "version": None})
+        found = self.fs._request("get", path, lambda: self.fs._found(path))
+        return conditional.Version(found.content, found.tag)
 
-    def put(self, key: str, content: bytes, mode: Any) -> dict[str, Any]:
+    def write(self, path: str, content: bytes, tag: str | None) -> str:
         """Write an object under a condition."""
-        path = f"{self.bucket}/{key}"
-        return self.store._request("put if", path, lambda: self._put_if(path, content, mode), is_write=True)
+        return self.fs._request("put if", path, lambda: self._write_if(path, content, tag), is_write=True)
 
-    def _put_if(self, path: str, content: bytes, mode: Any) -> dict[str, Any]:
-        found = self.store.bucket.objects.get(path)
-        if mode == "create" and found is not None:
-            raise AlreadyExistsError(path)
-        if mode != "create" and (found is None or found.tag != mode["e_tag"]):
-            raise PreconditionError(path)
-        self.store.bucket.put(path, content)
-        return {"e_tag": self.store.bucket.objects[path].tag, "version": None}
+    def _write_if(self, path: str, content: bytes, tag: str | None) -> str:
+        found = self.fs.bucket.objects.get(path)
+        if tag is not None and tag != ("" if found is None else found.tag):
+            raise conditional.ConditionFailed(path)
+        self.fs.bucket.put(path, content)
+        return str(self.fs.bucket.objects[path].tag)
+
+    async def _read(self, path: str) -> conditional.Version:
+        raise NotImplementedError
+
+    async def _write(self, path: str, content: bytes, tag: str | None) -> str:
+        raise NotImplementedError
 
 
-conditional.MAKERS[PROTOCOL] = ConditionalClient
+conditional.KINDS[PROTOCOL] = SimulatedObjects
 fsspec.register_implementation(PROTOCOL, SimulatedStore, clobber=True)

@@ -1,14 +1,10 @@
 """One writer at a time on an object store: conditional writes, and locks whose owners may die."""
 
-import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 from corpusmill.io.errors import DataError, Locked
-from corpusmill.io.stores import conditional
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
 from corpusmill.io.stores.locks import EXPIRY_VARIABLE, ObjectLock, acquire_lock, expiry_seconds, is_locked
 from corpusmill.io.stores.store import Store
@@ -113,39 +109,6 @@ def test_a_file_in_place_of_the_folder_of_a_lock_is_named(tmp_path):
     with pytest.raises(DataError, match=r"file: this is a file, and a folder is needed here"):
         with acquire_lock(Store(tmp_path / "file"), "lock", "someone trains"):
             pass
-
-
-class Careless:
-    """A client of a server that accepts the conditions of writes and ignores them."""
-
-    objects: ClassVar[dict[str, bytes]] = {}
-
-    def __init__(self, *_):
-        pass
-
-    def get(self, key):
-        if key not in self.objects:
-            raise FileNotFoundError(key)
-        content = self.objects[key]
-        return SimpleNamespace(bytes=lambda: content, meta={"e_tag": "always the same", "version": None})
-
-    def put(self, key, content, mode):
-        self.objects[key] = content
-        return {"e_tag": "always the same", "version": None}
-
-
-def test_a_store_that_ignores_conditions_is_named(tmp_path, monkeypatch, caplog):
-    # A library that another test of this process has imported may have silenced loggers.
-    caplog.set_level(logging.WARNING, logger="corpusmill")
-    monkeypatch.setattr(logging.getLogger("corpusmill"), "disabled", False)
-    monkeypatch.setitem(conditional.MAKERS, "memory", Careless)
-    store = Store(f"memory://{tmp_path.name}")
-    with acquire_lock(store, "lock", "someone trains") as check:
-        check()
-    [record] = caplog.records
-    assert record.getMessage().startswith(f"{store.url}: this object store ignores the conditions of writes (If-Match")
-    monkeypatch.undo()
-    vars(store.fs).pop("conditional_clients")
 
 
 def test_stores_that_honour_conditions_are_not_warned_about(remote, caplog):

@@ -1,8 +1,13 @@
 """Corpora, runs and models on s3:// against a real S3 server (moto's, on this machine)."""
 
+import logging
 import os
+import re
+import shutil
+import subprocess
 import uuid
 
+import fsspec
 import numpy as np
 import pytest
 from corpusmill import LDA, Corpus
@@ -11,6 +16,7 @@ from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
 from corpusmill.io.readers.source import Partition, SourceFile, line_blocks
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
+from corpusmill.io.stores.locks import acquire_lock
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -18,7 +24,14 @@ from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.models.vectors.evaluation import _lines
 from corpusmill.pipeline.models.vectors.word2vec_format import read_word2vec
 from corpusmill.pipeline.publishing.versions import Versions
-from helpers.s3_proxy import ALWAYS, Proxy
+from helpers.s3_proxy import (
+    ALWAYS,
+    ignore_conditions,
+    refuse_conditions,
+    refuse_signature,
+    refuse_token,
+    want_payer,
+)
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10
 
@@ -72,20 +85,13 @@ def test_a_missing_corpus_on_s3_is_an_error(bucket):
 
 
 @pytest.fixture
-def failing(bucket, monkeypatch):
+def failing(bucket, s3_with):
     """Return a proxy of the server that can inject faults, and a store that is reached through it."""
-    import s3fs
-
-    proxy = Proxy(os.environ["AWS_ENDPOINT_URL"])
-    s3fs.S3FileSystem.clear_instance_cache()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
+    proxy = s3_with()
     store = Store(f"{bucket}/failing-{uuid.uuid4().hex}")
     store.write_json("a.json", {"a": 1})
     store.write_arrays("group", {"v": np.arange(100), "w": np.arange(5)})
-    yield proxy, store
-    monkeypatch.undo()
-    s3fs.S3FileSystem.clear_instance_cache()
-    proxy.close()
+    return proxy, store
 
 
 CALLS = {
@@ -153,6 +159,119 @@ def test_occasional_failures_of_the_store_do_not_change_a_run(failing, corpus):
     trained = fitted(corpus, run=f"{store.url}/run")
     np.testing.assert_array_equal(trained.components_, fitted(corpus).components_)
     assert proxy.seen >= 4
+
+
+# --- traits of other servers ---
+
+
+@pytest.mark.parametrize("trait", [ignore_conditions, refuse_conditions(501), refuse_conditions(400)])
+def test_a_store_without_conditional_writes_works_with_a_warning(bucket, s3_with, trait, corpus, caplog, monkeypatch):
+    # A library that another test of this process has imported may have silenced loggers.
+    caplog.set_level(logging.WARNING, logger="corpusmill")
+    monkeypatch.setattr(logging.getLogger("corpusmill"), "disabled", False)
+    expected = fitted(corpus).components_
+    proxy = s3_with(trait)
+    folder = f"{bucket}/{uuid.uuid4().hex}"
+    trained = fitted(ingest(DOCUMENTS, f"{folder}/corpus", chunk_tokens=80), run=f"{folder}/run")
+    np.testing.assert_array_equal(trained.components_, expected)
+    store = Store(folder)
+    tag = write_if_unchanged(store, "HEAD", b"1", "")
+    assert write_if_unchanged(store, "HEAD", b"2", tag)
+    if trait is not ignore_conditions:
+        assert not write_if_unchanged(store, "HEAD", b"3", tag)
+        assert not write_if_unchanged(store, "HEAD", b"3", "")
+    assert {record.getMessage().partition(": ")[2][:43] for record in caplog.records} == {
+        "this object store ignores or refuses the co"
+    }
+    assert proxy.seen == 0
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Return the paths of the certificate of an authority, and of a key and certificate for localhost by it."""
+    folder = tmp_path_factory.mktemp("certificates")
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    (folder / "names").write_text("subjectAltName=DNS:localhost\n")
+    key = ("-newkey", "rsa:2048", "-nodes")
+    authority = ("-keyout", "ca.key", "-out", "ca.pem", "-addext", "basicConstraints=critical,CA:TRUE")
+    openssl("req", "-x509", *key, "-days", "2", "-subj", "/CN=Test", *authority)
+    openssl("req", *key, "-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "request.csr")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-out", "server.pem")
+    openssl("x509", "-req", "-in", "request.csr", "-days", "2", *signed)
+    (folder / "both.pem").write_text((folder / "key.pem").read_text() + (folder / "server.pem").read_text())
+    return folder / "ca.pem", folder / "both.pem"
+
+
+def read_and_write(bucket):
+    store = Store(f"{bucket}/{uuid.uuid4().hex}")
+    store.write_arrays("group", {"v": np.arange(4)})
+    with acquire_lock(store, "lock", "someone writes"):
+        return store.read_arrays("group")["v"].sum()
+
+
+def test_the_certificate_of_an_own_authority_is_that_of_all_aws_tools(bucket, s3_with, certificates, monkeypatch):
+    authority, certificate = certificates
+    s3_with(certificate=certificate)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
+    assert read_and_write(bucket) == 6
+
+
+def test_a_bucket_whose_requests_the_user_pays_is_read_and_written(bucket, s3_with, monkeypatch):
+    s3_with(want_payer)
+    with pytest.raises(AccessDenied):
+        read_and_write(bucket)
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"requester_pays": True})
+    assert read_and_write(bucket) == 6
+
+
+def test_a_public_bucket_is_read_without_credentials(bucket, s3_with, monkeypatch):
+    store = Store(f"{bucket}/public")
+    store.fs.call_s3(
+        "put_object", Bucket=store.path.partition("/")[0], Key="public/a.txt", ACL="public-read", Body=b"one fish"
+    )
+    s3_with(refuse_signature)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"anon": True})
+    source = open_source(f"{bucket}/public/*.txt", ReadOptions())
+    assert source.describe()
+
+
+def test_a_token_that_has_expired_is_named_as_refused_credentials(bucket, s3_with, monkeypatch):
+    s3_with(refuse_token)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OLD")
+    for access in ("names", "conditional read", "written in parts", "a pattern", "versions"):
+        with pytest.raises(AccessDenied, match=r"s3://.*credentials"):
+            ACCESSES[access](bucket)
+
+
+@pytest.mark.parametrize("url", ["{}//corpus", "{}/team//corpus", "{}/team///corpus//"])
+def test_several_slashes_are_one(bucket, url, corpus):
+    url = url.format(f"{bucket}/{uuid.uuid4().hex}")
+    assert ingest(DOCUMENTS, url, chunk_tokens=80).hash == corpus.hash
+    assert Corpus(url).hash == corpus.hash
+    assert Store(url).url == re.sub("(?<!:)/+", "/", url)
+
+
+def test_objects_that_mark_folders_are_no_files(bucket):
+    store = Store(f"{bucket}/{uuid.uuid4().hex}")
+    store.write_bytes("source/a.txt", b"one fish")
+    store.write_bytes("source/deeper/b.txt", b"red fish")
+    for folder in ("source/", "source/deeper/", "source/empty/"):
+        store.fs.call_s3(
+            "put_object", Bucket=bucket.removeprefix("s3://"), Key=f"{store.path.partition('/')[2]}/{folder}"
+        )
+    store.fs.invalidate_cache()
+    assert store.names("source") == ["a.txt", "deeper", "empty"]
+    assert store.names("source/empty") == []
+    for pattern, files in {"source": 2, "source/": 2, "source/*": 1, "source/**": 2}.items():
+        found = open_source(f"{store.url}/{pattern}", ReadOptions(format="text")).describe()
+        assert len(found) == files, (pattern, found)
 
 
 # --- errors of any access name the place and the way out ---

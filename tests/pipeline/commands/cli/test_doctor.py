@@ -16,6 +16,7 @@ from corpusmill.pipeline.commands.actions.doctor.storage import Scratch
 from corpusmill.pipeline.engine.device import has_cuda
 from helpers.groups import write_groups, write_limit
 from helpers.models import kernel_modules
+from helpers.s3_proxy import ignore_conditions, refuse_conditions
 
 
 def outcome(check, *arguments):
@@ -96,31 +97,14 @@ def test_a_kernel_is_compiled_and_run_where_a_device_is(state, found):
     assert found in done.stdout, done.stdout + done.stderr
 
 
-class WithoutConditions:
-    """A client of an object store that accepts conditions and does not look at them."""
-
-    def __init__(self, client):
-        self.client = client
-
-    def get(self, key):
-        return self.client.get(key)
-
-    def put(self, key, content, mode):
-        return self.client.put(key, content)
-
-
-def test_an_object_store_that_ignores_conditions_is_a_problem(bucket):
+@pytest.mark.parametrize("trait", [ignore_conditions, refuse_conditions(501), refuse_conditions(400)])
+def test_an_object_store_without_conditions_is_a_problem(bucket, s3_with, trait):
     with Scratch(f"{bucket}/runs") as scratch:
         assert outcome(storage.check_conditional_writes, scratch) == ("fine", "is refused")
-        clients = vars(scratch.store.fs)["conditional_clients"]
-        names = list(clients)
-        for name in names:
-            clients[name] = WithoutConditions(clients[name])
-        try:
-            status, text = outcome(storage.check_conditional_writes, scratch)
-        finally:
-            clients.clear()
-        assert (status, "two jobs could overwrite each other" in text) == ("problem", True)
+    s3_with(trait)
+    with Scratch(f"{bucket}/runs") as scratch:
+        status, text = outcome(storage.check_conditional_writes, scratch)
+    assert (status, "two jobs could overwrite each other" in text) == ("problem", True)
 
 
 def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):

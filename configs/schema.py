@@ -183,6 +183,11 @@ class RetrainConfig(Section):
     keep: PositiveInt = Field(
         7, description="Number of latest versions kept. The one in use and the one before it are always kept"
     )
+    least_age: NonNegativeFloat = Field(
+        0.0,
+        description="Leave local files that were changed in the last so many seconds for the next call: a program may "
+        "still be writing them. Object stores show complete files only",
+    )
     dates: str = Field(
         r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",
         description="Regular expression for year, month and day in the path of a file, used by --as-of",

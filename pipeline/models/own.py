@@ -8,6 +8,7 @@ model.json, names it too, but is no reason to import it, see `check_trusted`.
 import inspect
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
@@ -59,10 +60,21 @@ class OwnModel(CorpusEstimator):
             executor.client.upload_file(file)
         return super()._train(X, options, previous)
 
+    def measures(self) -> set[str] | None:
+        """Return the names of the metrics of held-out documents; None if they depend on the documents."""
+        try:
+            return set(self._made((0, 1)).scores.metrics(defaultdict(lambda: np.ones(1)), True))
+        except (TypeError, ValueError, LookupError, ArithmeticError):
+            return None
+
     def _planned_epochs(self) -> int:
         return self.max_iter
 
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> AnyAlgorithm:
+        return self._made(equal_blocks(data.n_words, self._first_blocks))
+
+    def _made(self, bounds: tuple[int, ...]) -> AnyAlgorithm:
+        """Return the algorithm with the user's parameters; raise ValueError for one that is unknown or missing."""
         given = dict(self.parameters or {})
         known = {field.name: field for field in fields(self._algorithm_class) if field.name != "bounds"}
         if unknown := sorted(given.keys() - known.keys()):
@@ -75,7 +87,7 @@ class OwnModel(CorpusEstimator):
             name: tuple(map(plain_number, value)) if isinstance(value, list | tuple) else plain_number(value)
             for name, value in given.items()
         }
-        return self._algorithm_class(bounds=equal_blocks(data.n_words, self._first_blocks), **values)
+        return self._algorithm_class(bounds=bounds, **values)
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         raise DataError(f"{self._kind} is an algorithm, which trains only: write an estimator to apply it to documents")

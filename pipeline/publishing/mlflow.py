@@ -52,6 +52,10 @@ MOST_SECONDS_BETWEEN_ATTEMPTS = 1800.0
 _LOG = logging.getLogger(__name__)
 
 
+class ExperimentDeleted(Exception):
+    """Somebody has deleted the experiment in MLflow."""
+
+
 class MLflowCallback:
     """Logs training to MLflow. Pass it to ``fit`` as a callback.
 
@@ -110,8 +114,14 @@ class MLflowCallback:
         if isinstance(event, RunStarted):
             self._waiting = []
             self._unsent_start = event
-            # If MLflow answers with an error, such as that the experiment was deleted, training does not begin.
-            if self._attempt(self._start):
+            # If MLflow answers with an error, training does not begin. But who tidies up in MLflow must not stop a
+            # model that is retrained every night.
+            try:
+                is_started = self._attempt(self._start)
+            except ExperimentDeleted:
+                self._attempt_or_warn(self._start)
+                return
+            if is_started:
                 self._attempt_or_warn(self._send)
         elif isinstance(event, EpochFinished):
             self._waiting += _as_metrics([event.metrics])
@@ -119,6 +129,8 @@ class MLflowCallback:
                 self._attempt_or_warn(self._catch_up)
         elif isinstance(event, RunFinished):
             self._attempt_or_warn(self._catch_up)
+            if self._unsent_start is not None and not self._failures:
+                return
             if self._failures:
                 _LOG.warning(
                     "MLflow did not answer until the end of training: call the same training again to send the figures "
@@ -184,6 +196,11 @@ class MLflowCallback:
     def _create(self, tags: Mapping[str, str]) -> str:
         """Create a run of MLflow in the experiment, and return its id."""
         found = self._client.get_experiment_by_name(self.experiment)
+        if found and found.lifecycle_stage != "active":
+            raise ExperimentDeleted(
+                f"the experiment {self.experiment!r} was deleted: restore it (mlflow experiments restore), or set "
+                f"mlflow.experiment to another name"
+            )
         experiment = found.experiment_id if found else self._client.create_experiment(self.experiment)
         all_tags = {"corpusmill.version": corpusmill_version(), **tags}
         run_id: str = self._client.create_run(experiment, tags=all_tags, run_name=self.run_name).info.run_id
@@ -375,6 +392,8 @@ def _quoted(value: str) -> str:
 
 def _cause(error: Exception) -> str:
     """Return the kind and the text of an error. The text alone may be one word, such as that of a KeyError."""
+    if isinstance(error, ExperimentDeleted):
+        return str(error)
     return f"{type(error).__name__}: {error}"
 
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -17,7 +19,9 @@ from ...io.readers.source import SourceFile, find_files
 from ...io.stores.store import DATA_KINDS, Store
 from ..ingest.options import ingest_options
 from ..models.base.capabilities import SupportsForget
+from ..models.own import OwnModel
 from ..models.registry import estimator_class, new_estimator
+from .gate import MEASURES
 from .manifest import Changes, FileVersion, Manifest, compare_manifests, describe_files, files_up_to, follow_moves
 from .versions import Settings, VersionRecord, Versions, VersionsHead
 
@@ -91,12 +95,14 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
 
     Raises DataError if there is nothing to read, ValueError if the settings contradict those of the version in use.
     """
+    _check_can_be_judged(config)
     head = versions.head
     published = versions.read(head.version) if head.version else None
     known = _known_files(published)
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
     files = reader.files if reader else _files_of_store(config.corpus.url)
-    found = describe_files(files, known, request.verify_digests)
+    files, kept = _old_enough(files, known, config.retrain.least_age)
+    found = describe_files(files, known, request.verify_digests) | kept
     known = follow_moves(known, found)
     known_then = known
     if request.as_of is not None:
@@ -119,6 +125,8 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
         plan = _from_scratch(plan, found)
     else:
         plan = _continued(plan, config, published, known, found)
+    if reader is not None:
+        _check_complete(reader, plan.files_to_read)
     plan = replace(plan, is_due=_is_due(plan, request))
     return replace(plan, name=_name_of(plan, request))
 
@@ -177,6 +185,57 @@ def _files_of_store(url: str) -> list[SourceFile]:
         if store.exists(f"{kind}.json"):
             return find_files(store.child(f"{kind}.json").url)
     return find_files(url)
+
+
+def _old_enough(files: Sequence[SourceFile], known: Manifest, least_age: float) -> tuple[list[SourceFile], Manifest]:
+    """Return the files without those that may still be written, and those of the latter that are known, as they were.
+
+    Raises DataError if no file is left.
+    """
+    now = time.time()
+    # Only local files have a time that no program can set. An object store shows an object when it is complete.
+    young = [file for file in files if file.changed and now - float(file.changed) < least_age]
+    kept = {file.stored_url: known[file.stored_url] for file in young if file.stored_url in known}
+    if files and len(young) == len(files) and not known:
+        raise DataError(
+            f"{files[0].url}: all files were changed in the last {least_age:g} s and may still be written: run the "
+            f"same command later, or lower retrain.least_age"
+        )
+    return [file for file in files if file not in young], kept
+
+
+def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
+    """Raise DataError if a CSV file ends within a line: a program may still be writing it.
+
+    Half a row looks like a row. Other formats show that they were cut.
+    """
+    if reader.kind != "CSV":
+        return
+    for file in reader.files:
+        if file.stored_url not in urls or file.compression or not file.changed or not file.size:
+            continue
+        with open(file.url, "rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            if stream.read(1) not in b"\r\n":
+                raise DataError(
+                    f"{file.url}: ends within a line, so a program may still be writing it: run the same command when "
+                    f"it is complete (retrain.least_age leaves young files for the next call), or end the file with a "
+                    f"line break"
+                )
+
+
+def _check_can_be_judged(config: Config) -> None:
+    """Raise DataError for an algorithm of a user's own that has no score: it would be found out after training."""
+    estimator = new_estimator(config)
+    if not config.corpus.held_out or not isinstance(estimator, OwnModel):
+        return
+    measures = estimator.measures()
+    if measures is not None and measures.isdisjoint(MEASURES):
+        raise DataError(
+            f"{config.model.kind}: versions are compared by held-out documents, and an algorithm cannot be applied to "
+            f"them: let its scores have one of the metrics {', '.join(MEASURES)}, write an estimator "
+            f"(docs/how-to/adding-a-model.md), or set corpus.held_out to 0"
+        )
 
 
 def _up_to_date(config: Config, last: date, found: Manifest, known: Manifest) -> tuple[Manifest, Manifest]:

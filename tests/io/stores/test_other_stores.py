@@ -66,11 +66,12 @@ def azure(tmp_path, monkeypatch):
 
 @pytest.fixture
 def google(tmp_path, monkeypatch):
+    # gcsfs reads this when it is imported. It would ask a server of Google's for the kind of the bucket.
+    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     gcsfs = pytest.importorskip("gcsfs")
     pytest.importorskip("gcp_storage_emulator")
     with server([sys.executable, "-c", EMULATOR], tmp_path) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
-        monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
         monkeypatch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
         gcsfs.GCSFileSystem.clear_instance_cache()
         body = json.dumps({"name": "work"}).encode()

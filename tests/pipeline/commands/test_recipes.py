@@ -33,7 +33,8 @@ def calls():
     job = yaml.safe_load((RECIPES / "cronjob.yaml").read_text())["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     yield "kubernetes", shlex.join(job["containers"][0]["command"][1:])
     dag = (RECIPES / "airflow_dag.py").read_text()
-    yield "airflow", re.search(r'bash_command="corpusmill (.*)"', dag)[1].replace("{{ ds }}", "2026-11-20")
+    command = re.search(r'bash_command="corpusmill (.*)"', dag)[1]
+    yield "airflow", command.replace("`date -d yesterday +%F`", "2026-11-20")
     flow = ast.parse((RECIPES / "prefect_flow.py").read_text())
     words = next(n for n in ast.walk(flow) if isinstance(n, ast.List) and len(n.elts) == 4)
     yield "prefect", " ".join("my.yaml" if isinstance(e, ast.Name) else e.value for e in words.elts[1:])

@@ -156,6 +156,16 @@ def test_a_list_of_a_configuration_is_a_tuple_of_the_algorithm():
     assert counts(load_model("run/model")).sum() == 3 * Corpus("corpus").n_tokens
 
 
+def test_retraining_an_algorithm_that_cannot_be_judged_is_refused_before_it_trains(capsys):
+    Path("texts.txt").write_text("one fish\nred fish\n" * 20)
+    given = ["source={path: texts.txt, format: lines}", "corpus.held_out=0.3", "retrain.url=models"]
+    configure(parameters={"share": 0.5}, max_iter=2)
+    options = [part for value in given for part in ("--set", value)]
+    assert call("retrain", "my.yaml", *options) == 4
+    assert "an algorithm cannot be applied to them: let its scores have one of" in capsys.readouterr().err
+    assert not Path("models").exists() or not list(Path("models").glob("batches/*"))
+
+
 def test_a_run_that_was_stopped_is_resumed_with_the_same_bits(expected):
     def stop(event):
         return getattr(event, "epoch", 0) == 2

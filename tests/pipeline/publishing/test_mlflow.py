@@ -255,6 +255,18 @@ def test_the_command_line_logs_to_mlflow_and_overwriting_starts_another_run(clie
     assert [a.path for a in client.list_artifacts(second.info.run_id)] == ["model", "report.html"]
 
 
+def test_a_deleted_experiment_does_not_stop_a_model_of_every_night(client, uri, experiment, caplog):
+    write_configuration("lda", mlflow={"experiment": experiment, "tracking_uri": uri})
+    client.delete_experiment(client.get_experiment_by_name(experiment).experiment_id)
+    write_day(1, DOCUMENTS)
+    with caplog.at_level(logging.WARNING):
+        assert call("retrain", "my.yaml", "--json") == 0
+    assert Versions("models").head.version == 1
+    (warning,) = {record.getMessage() for record in caplog.records if "MLflow" in record.getMessage()}
+    assert f"the experiment '{experiment}' was deleted: restore it" in warning
+    assert "training does not stop" in warning
+
+
 def test_retraining_logs_each_version(client, uri, experiment, tmp_path):
     write_day(1, DOCUMENTS)
     write_configuration("lda", mlflow={"experiment": experiment, "tracking_uri": uri})

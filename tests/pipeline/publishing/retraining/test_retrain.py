@@ -51,6 +51,32 @@ def test_only_new_files_are_read_and_a_repeated_call_does_nothing(kind):
     assert "zebra" in load_model("models").model_.vocabulary["word"].to_pylist()
 
 
+def test_files_that_may_still_be_written_are_left_for_the_next_night():
+    retrain(configuration("random-indexing"))
+    write_day(3, [BREAD] * 4)
+    write_day(2, [BREAD] * 4)
+    old = configuration("random-indexing", least_age=3600)
+    assert retrain(old)["status"] == "unchanged"  # also the known file is neither read again nor forgotten
+    assert file_names(retrain(configuration("random-indexing")), "added") == ["2026-11-03.jsonl"]
+
+
+def test_a_first_night_of_young_files_says_how_to_go_on():
+    with pytest.raises(DataError, match=r"all files were changed in the last 3600 s .* lower retrain\.least_age"):
+        retrain(configuration("lda", least_age=3600))
+
+
+def test_a_csv_file_that_ends_within_a_line_is_refused():
+    path = Path("days") / "2026-11-03.csv"
+    row = f"a,{BOATS}\n"
+    path.write_text("id,text\n" + row * 9 + row[:9])
+    config = configuration("lda")
+    config.source.path = "days/*.csv"
+    with pytest.raises(DataError, match=r"2026-11-03\.csv: ends within a line, so a program may still be writing it"):
+        retrain(config)
+    path.write_text("id,text\n" + row * 10)
+    assert retrain(config)["status"] == "published"
+
+
 def test_words_keep_their_ids_and_held_out_documents_stay_the_same():
     retrain(configuration("lda"))
     write_day(3, [BREAD + " zebra"] * 40)

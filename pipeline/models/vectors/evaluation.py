@@ -191,6 +191,7 @@ def _answers_are_correct(scores: np.ndarray, questions: np.ndarray, variants: di
     for row, question in zip(scores, questions[:, :3].tolist(), strict=True):
         for word in question:
             row[variants.get(word, [word])] = -np.inf
+    scores[np.isnan(scores)] = -np.inf
     answers = scores.argmax(axis=1).tolist()
     wanted = questions[:, 3].tolist()
     return np.array([answer in variants.get(word, [word]) for answer, word in zip(answers, wanted, strict=True)], bool)

@@ -32,11 +32,13 @@ def row_lengths(rows: np.ndarray) -> np.ndarray:
 def top_indices(scores: np.ndarray, n: int) -> np.ndarray:
     """Return the indices of the ``n`` largest scores (V,), largest first, ties by index: (min(n, V),) int64.
 
-    Takes linear time in V: only the candidates that reach the n-th largest score are sorted.
+    NaN comes last. Takes linear time in V: only the candidates that reach the n-th largest score are sorted.
     """
     n = min(n, len(scores))
     if n <= 0:
         return np.empty(0, np.int64)
+    if np.isnan(scores.min()):
+        scores = np.where(np.isnan(scores), -np.inf, scores)
     bound = np.partition(scores, len(scores) - n)[len(scores) - n]
     candidates = np.flatnonzero(scores >= bound)
     return candidates[np.argsort(-scores[candidates], kind="stable")][:n]

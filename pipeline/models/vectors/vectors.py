@@ -1,5 +1,6 @@
 """Word vectors for users: the queries of gensim's KeyedVectors, files in common formats, and evaluation."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -9,7 +10,7 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.extras import needing
-from ....io.messages import other_case
+from ....io.messages import other_case, pluralize
 from ..other_names import explain_attribute
 from . import evaluation, files, word2vec_format
 from .evaluation import Correlation, GensimSection
@@ -44,6 +45,7 @@ class Format(NamedTuple):
 #: Formats by the ending of a file's name.
 FORMATS = {
     ".txt": Format(word2vec_format.write_word2vec, word2vec_format.read_word2vec),
+    ".vec": Format(word2vec_format.write_word2vec, word2vec_format.read_word2vec),
     ".bin": Format(
         partial(word2vec_format.write_word2vec, binary=True), partial(word2vec_format.read_word2vec, binary=True)
     ),
@@ -583,7 +585,7 @@ class WordVectors:
         'dog'
         """
         similarities = [self.similarity(key1, key) for key in keys_list]
-        return keys_list[int(np.argmax(similarities))]
+        return keys_list[int(top_indices(np.array(similarities), 1)[0])]
 
     def _cosines(self, vector: np.ndarray, rows: slice | list[int]) -> np.ndarray:
         """Return the cosines of a vector (D,) with some rows: one matrix-vector product."""
@@ -905,7 +907,7 @@ class WordVectors:
     def save(self, path: str) -> None:
         """Save in the format given by the ending of the name.
 
-        .txt and .bin are word2vec's text and binary formats, which store no counts. The others store them, if known:
+        .txt and .vec are word2vec's text format and .bin its binary one, which store no counts. The others store them:
         .safetensors as tensors ``vectors`` and ``counts``, with the words as JSON in the metadata; .parquet as columns
         ``word``, ``vector`` and ``count``; .zarr as a group of arrays beside a file ``words.json``. Every format stores
         the exact float32 values. For gensim's own format, use ``wv.to_gensim().save(path)``.
@@ -913,7 +915,7 @@ class WordVectors:
         Parameters
         ----------
         path : str
-            Path or URL that ends in .txt, .bin, .safetensors, .parquet or .zarr.
+            Path or URL that ends in .txt, .vec, .bin, .safetensors, .parquet or .zarr.
 
         Raises
         ------
@@ -940,7 +942,7 @@ class WordVectors:
         Parameters
         ----------
         path : str
-            Path or URL that ends in .txt, .bin, .safetensors, .parquet or .zarr.
+            Path or URL that ends in .txt, .vec, .bin, .safetensors, .parquet or .zarr.
 
         Returns
         -------
@@ -1048,9 +1050,17 @@ class WordVectors:
     @classmethod
     def _from_table(cls, path: str, table: VectorTable) -> Self:
         try:
-            return cls(*table)
+            vectors = cls(*table)
         except ValueError as error:
             raise DataError(f"{path}: damaged: {error}") from None
+        is_finite = np.isfinite(vectors.vectors.sum(axis=1, dtype=np.float64))
+        if not is_finite.all():
+            warnings.warn(
+                f"{path}: {pluralize(int((~is_finite).sum()), 'vector')} of {len(vectors):,} have NaN or infinity, "
+                f"such as that of {vectors.index_to_key[int(is_finite.argmin())]!r:.40}; they are similar to nothing",
+                stacklevel=3,
+            )
+        return vectors
 
     @property
     def _table(self) -> VectorTable:

@@ -1,6 +1,9 @@
 """Reading and writing word2vec's text and binary formats, which gensim and fastText use too, and GloVe's."""
 
 import contextlib
+import itertools
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO
 
@@ -9,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....io.errors import DataError
-from ....io.messages import shortened
+from ....io.messages import MOST_CHARACTERS, pluralize, shortened
 from ....io.readers.source import unpacked
 from ....io.stores.object_stores import explained_errors
 from ....io.stores.store import filesystem_of
@@ -19,6 +22,10 @@ from .files import VectorTable, write_file
 TEXT_ROWS_PER_BLOCK = 1 << 12
 #: Bytes of a binary file read at once; also the longest word accepted there.
 BINARY_BYTES_PER_READ = 1 << 20
+#: Lines of a text without header that show how many numbers a vector has.
+LINES_FOR_WIDTH = 100
+#: How models of fastText begin.
+FASTTEXT = b"\xba\x16\x4f\x2f"
 
 
 def write_word2vec(
@@ -92,7 +99,7 @@ def read_word2vec(
                 # Without this check, text read as binary would pass: its digits would be taken for floats.
                 if n_read == n_words and rest.strip():
                     raise ValueError(f"there is more data after {n_words} rows")
-        words = [word.decode(encoding, unicode_errors) for word in encoded]
+        words = _decoded(path, encoded, encoding, unicode_errors)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except DataError:
@@ -102,19 +109,64 @@ def read_word2vec(
             f"{path}: not a complete file of word vectors in word2vec's {name} format ({shortened(error)}); check the "
             f"argument binary, or write the file again"
         ) from None
-    counts = None
-    if vocabulary_path is not None:
-        counts = _read_counts(vocabulary_path, words)
-    return VectorTable(words, vectors, counts)
+    table = _without_repetitions(path, VectorTable(words, vectors))
+    if vocabulary_path is None:
+        return table
+    return table._replace(counts=_read_counts(vocabulary_path, table.words))
+
+
+def _without_repetitions(path: str, table: VectorTable) -> VectorTable:
+    """Return the first vector of each word, as gensim does, and warn of words that occur more than once."""
+    first_row: dict[str, int] = {}
+    for row, word in enumerate(table.words):
+        first_row.setdefault(word, row)
+    n_words = len(table.words)
+    if len(first_row) == n_words or len(table.vectors) != n_words:
+        return table
+    rows = np.fromiter(first_row.values(), np.int64)
+    example = next(word for row, word in enumerate(table.words) if first_row[word] != row)
+    warnings.warn(
+        f"{path}: {n_words - len(rows):,} of {pluralize(n_words, 'word')} occurred before, such as {example!r:.40}; "
+        f"the first vector of each is kept",
+        stacklevel=4,
+    )
+    return VectorTable(list(first_row), table.vectors[rows], None if table.counts is None else table.counts[rows])
+
+
+def _decoded(path: str, encoded: list[bytes], encoding: str, unicode_errors: str) -> list[str]:
+    """Return words as text. Raises DataError for one that is not in this encoding, if the errors are strict."""
+    try:
+        return [word.decode(encoding) for word in encoded]
+    except UnicodeDecodeError as error:
+        row = encoded.index(error.object)
+        if unicode_errors == "strict":
+            raise DataError(
+                f"{path}: the word {error.object[:MOST_CHARACTERS]!r} in row {row + 1} is not {encoding}; word2vec.c "
+                f"cuts long words within a character: pass unicode_errors='replace' or 'ignore', or the encoding of "
+                f"the file, or check the argument binary"
+            ) from None
+    words = [word.decode(encoding, unicode_errors) for word in encoded]
+    n_changed = sum(word.encode(encoding, "replace") != given for word, given in zip(words, encoded, strict=True))
+    warnings.warn(
+        f"{path}: {pluralize(n_changed, 'word')} of {len(words):,} had bytes that are not {encoding}, such as "
+        f"{words[row]!r:.40}",
+        stacklevel=4,
+    )
+    return words
 
 
 def _read_header(file: IO[bytes], binary: bool) -> tuple[int, int]:
     """Return the numbers of words and of dimensions in the first line."""
     try:
-        n_words, width = (int(number) for number in file.readline(100).split())
+        first = file.readline(100)
+        n_words, width = (int(number) for number in first.split())
     except ValueError:
+        if first.startswith(FASTTEXT):
+            raise ValueError("it is a model in fastText's own format; load the file .vec that belongs to it") from None
         advice = "" if binary else "; for a file without it, such as GloVe's, pass no_header=True"
         raise ValueError(f"the first line is not a header with two numbers{advice}") from None
+    if width < 1:
+        raise ValueError(f"its header says {width} dimensions")
     return n_words, width
 
 
@@ -123,29 +175,47 @@ def _read_text(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], 
     words: list[bytes] = []
     vectors = np.empty((n_words, width), np.float32)
     for row in range(n_words):
-        word, *numbers = file.readline().rstrip().split(b" ")
-        if len(numbers) != width:
-            raise ValueError(f"row {row + 1} of {n_words} has {len(numbers)} numbers, not {width}")
-        words.append(word)
-        vectors[row] = np.array(numbers, "S").astype(np.float32)
+        words.append(_read_row(file.readline(), vectors[row], f"row {row + 1} of {n_words}"))
     return words, vectors, file.readline()
 
 
+def _read_row(line: bytes, vector: np.ndarray, where: str) -> bytes:
+    """Read the vector (D,) of a line, the last D fields, and return the word before them, which may have blanks."""
+    fields = line.rsplit(None, len(vector))
+    # Where no word is before the numbers, the line begins with the blank after it.
+    if len(fields) < len(vector) + (line[:1] not in (b" ", b"\t")):
+        raise ValueError(f"{where} has {max(0, len(fields) - 1)} numbers, not {len(vector)}")
+    numbers = fields[-len(vector) :] if len(vector) else []
+    vector[:] = np.fromiter(map(float, numbers), np.float32, len(vector))
+    return fields[0].lstrip() if len(fields) > len(vector) else b""
+
+
 def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[bytes], np.ndarray]:
+    first_lines = list(itertools.islice(file, LINES_FOR_WIDTH))
+    if not first_lines:
+        raise ValueError("it is empty")
+    width = max(Counter(map(_trailing_numbers, first_lines)).items(), key=lambda found: found[::-1])[0]
+    if width < 1:
+        raise ValueError("most lines have no numbers")
     words: list[bytes] = []
     rows: list[np.ndarray] = []
-    for line in file:
-        if limit is not None and len(words) == limit:
-            break
-        # Without a header, neither the number of words nor their dimension is known in advance.
-        word, *numbers = line.rstrip().split(b" ")
-        words.append(word)
-        rows.append(np.array(numbers, "S").astype(np.float32))
-        if len(rows[-1]) != len(rows[0]):
-            raise ValueError(f"row {len(rows)} has {len(rows[-1])} numbers, not {len(rows[0])} as the first row")
-    if not rows:
-        raise ValueError("it is empty")
+    for line in itertools.islice(itertools.chain(first_lines, file), limit):
+        rows.append(np.empty(width, np.float32))
+        words.append(_read_row(line, rows[-1], f"row {len(rows)}"))
     return words, np.stack(rows)
+
+
+def _trailing_numbers(line: bytes) -> int:
+    """Return how many numbers are at the end of a line, after the word, which may have blanks and be a number."""
+    fields = line.split()
+    n_numbers = 0
+    while n_numbers < len(fields) - 1:
+        try:
+            float(fields[-1 - n_numbers])
+        except ValueError:
+            break
+        n_numbers += 1
+    return n_numbers
 
 
 def _read_binary(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], np.ndarray, bytes]:

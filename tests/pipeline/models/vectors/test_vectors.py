@@ -3,6 +3,7 @@
 import gzip
 import json
 import struct
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -211,10 +212,89 @@ def test_counts_go_to_a_file_of_their_own(counted, wv, tmp_path):
 
 def test_words_cut_within_a_character_are_repaired_on_request(tmp_path):
     (tmp_path / "v").write_bytes(b"1 2\n\xc3 1 2\n")
-    with pytest.raises(DataError, match="utf-8"):
+    with pytest.raises(DataError, match=r"row 1 is not utf-8; word2vec\.c cuts .*: pass unicode_errors='replace'"):
         WordVectors.load_word2vec_format(f"{tmp_path}/v")
-    assert WordVectors.load_word2vec_format(f"{tmp_path}/v", unicode_errors="replace").index_to_key == ["\ufffd"]
+    with pytest.warns(UserWarning, match="1 word of 1 had bytes that are not utf-8"):
+        found = WordVectors.load_word2vec_format(f"{tmp_path}/v", unicode_errors="replace")
+    assert found.index_to_key == ["\ufffd"]
     assert WordVectors.load_word2vec_format(f"{tmp_path}/v", encoding="latin-1").index_to_key == ["Ã"]
+
+
+def binary_row(word, *numbers):
+    return word + b" " + np.array(numbers, "<f4").tobytes() + b"\n"
+
+
+CUT = "中文".encode()[:-1], "中斈".encode()[:-1]
+#: Files as other programs write them: content, name, options, the words that are read, and what is said of them.
+OTHERS = {
+    "names with blanks": (b"the 0.1 0.2\n. . . 0.3 0.4\nend 1 1\n", {"no_header": True}, ["the", ". . .", "end"], None),
+    "a first name with blanks": (b". . 0.3 0.4\nend 1 1\n", {"no_header": True}, [". .", "end"], None),
+    "names with blanks, header": (b"2 2\nnew york 1 2\nend 1 1\n", {}, ["new york", "end"], None),
+    "blanks at the end": (b"2 2\na 1 2 \nb 3 4 \n", {}, ["a", "b"], None),
+    "an empty name": (b"2 2\n 1 2\nb 3 4\n", {}, ["", "b"], None),
+    "tabs": (b"a\t1\t2\nb\t3\t4\n", {"no_header": True}, ["a", "b"], None),
+    "tabs and a header": (b"2 2\na\t1\t2\nb\t3\t4\n", {}, ["a", "b"], None),
+    "a blank that does not break": ("2 1\na\xa0b 1\n\u3000 2\n".encode(), {}, ["a\xa0b", "\u3000"], None),
+    "a name twice": (
+        b"4 2\na 1 2\nb 3 4\na 5 6\nc 7 8\n",
+        {},
+        ["a", "b", "c"],
+        "1 of 4 words occurred before, such as 'a'",
+    ),
+    "cut names": (
+        b"3 2\n" + b"".join(binary_row(word, 1, 2) for word in (b"</s>", *CUT)),
+        {"binary": True, "unicode_errors": "ignore"},
+        ["</s>", "中"],
+        "1 of 3 words occurred before",
+    ),
+}
+
+
+@pytest.mark.parametrize("content, options, words, said", OTHERS.values(), ids=OTHERS)
+def test_files_of_other_programs_are_read_and_what_changed_is_said(tmp_path, content, options, words, said):
+    (tmp_path / "v.vec").write_bytes(content)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = WordVectors.load_word2vec_format(f"{tmp_path}/v.vec", **options)
+    assert found.index_to_key == words
+    assert any(said in str(one.message) for one in caught) if said else not caught
+    if "\n" in content.decode("latin-1") and not options.get("binary"):
+        numbers = [line.split()[-found.vector_size :] for line in content.decode().splitlines()[not options :]]
+        rows = {tuple(map(float, row)) for row in numbers}
+        assert {tuple(row) for row in found.vectors.astype(float).round(6).tolist()} <= rows
+
+
+def test_vectors_of_the_ending_of_fasttext_are_loaded(wv, tmp_path):
+    wv.save(f"{tmp_path}/v.vec")
+    assert_equal_vectors(WordVectors.load(f"{tmp_path}/v.vec"), wv)
+
+
+@pytest.mark.parametrize(
+    "content, options, match",
+    [
+        (b"\xba\x16\x4f\x2f\x0c" + bytes(200), {"binary": True}, "fastText's own format; load the file .vec"),
+        (b"a\nb\n", {"no_header": True}, "most lines have no numbers"),
+        (b"2 0\na\nb\n", {}, "its header says 0 dimensions"),
+        (b"2 2\na 1 x\nb 1 2\n", {}, "could not convert string to float"),
+        (b"2 2\na 1\nb 1 2\n", {}, "row 1 of 2 has 1 numbers, not 2"),
+    ],
+)
+def test_files_that_are_no_vectors_are_refused(tmp_path, content, options, match):
+    (tmp_path / "v").write_bytes(content)
+    with pytest.raises(DataError, match=match):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v", **options)
+
+
+def test_vectors_with_nan_are_counted_and_similar_to_nothing(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
+    vectors[3, 1] = np.nan
+    WordVectors([f"w{i}" for i in range(12)], vectors).save(f"{tmp_path}/v.parquet")
+    with pytest.warns(UserWarning, match="1 vector of 12 have NaN or infinity, such as that of 'w3'"):
+        found = WordVectors.load(f"{tmp_path}/v.parquet")
+    for ranking in (found.most_similar("w0"), found.most_similar_cosmul("w0"), found.similar_by_word("w0")):
+        assert len(ranking) == 10
+        assert "w3" not in dict(ranking)
+    assert found.most_similar_to_given("w0", ["w3", "w5"]) == "w5"
 
 
 @pytest.mark.parametrize("size", [50, 61, 1 << 20])

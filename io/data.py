@@ -146,7 +146,7 @@ def _is_array_of_text(data: Any) -> bool:
     return kind in ("U", "S", "T")
 
 
-def is_list_of_words(value: object) -> bool:
+def is_list_of_words(value: object) -> TypeGuard[Iterable[Any]]:
     """Return whether a value may be the words of a document: they are in a certain order."""
     return isinstance(value, Iterable) and not (isinstance(value, (str, *_NO_DOCUMENTS)) or is_table(value))
 
@@ -207,7 +207,7 @@ def other_columns(table: Any) -> list[str]:
     """Return the names of the columns that are not numbers."""
     names = column_names(table)
     if isinstance(table, pa.Table | pa.RecordBatch):
-        are_numbers = [_is_type_of_numbers(field.type) for field in table.schema]
+        are_numbers = [is_type_of_numbers(field.type) for field in table.schema]
     elif hasattr(table, "dtypes"):
         are_numbers = [_has_numbers(table, position, dtype) for position, dtype in enumerate(table.dtypes)]
     else:
@@ -215,7 +215,8 @@ def other_columns(table: Any) -> list[str]:
     return [str(name) for name, is_number in zip(names, are_numbers, strict=True) if not is_number]
 
 
-def _is_type_of_numbers(kind: pa.DataType) -> bool:
+def is_type_of_numbers(kind: pa.DataType) -> bool:
+    """Return whether values of a type are numbers or booleans."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 

@@ -165,7 +165,7 @@ class _Parser:
     def _parse_quickly(self) -> Rows | None:
         """Return the rows that the buffer has completely; None if there is none, or if Arrow may read them wrongly."""
         data = np.frombuffer(self._buffer, np.uint8)
-        ends = None if self.dialect.escape else _row_ends(data, self.dialect)
+        ends = None if self.dialect.escape else row_ends(data, self.dialect)
         if ends is None or not len(ends) or ends[-1] > MOST_ARROW_BYTES:
             return None
         block = self._buffer[: ends[-1]]
@@ -223,7 +223,7 @@ class _Parser:
             text = self.dialect.delimiter.join(row).encode("latin-1")
             error = f"{self.file.url}, row {number}: {reason}"
             self.bad.append(bad_line(self.file.stored_url, number, error, text))
-        columns = []
+        columns: list[pa.Array] = []
         for position in self._positions:
             # View, not cast: which text must be UTF-8, and what is said otherwise, is decided later.
             values = pa.array([found[index][position].encode("latin-1") for index in good], pa.large_binary())
@@ -301,7 +301,7 @@ class _Parser:
         return "; if the file has no header, name its columns with the option columns"
 
 
-def _row_ends(data: np.ndarray, dialect: Dialect) -> np.ndarray | None:
+def row_ends(data: np.ndarray, dialect: Dialect) -> np.ndarray | None:
     """Return where rows end in a block (n,) uint8; None unless all quotes are around fields, or twice within quotes."""
     newlines = np.flatnonzero(data == ord("\n"))
     if dialect.quote is None:

@@ -1,11 +1,11 @@
-"""How edges are read, and the reader of lists of pairs as text."""
+"""How edges are read: the columns of an edge in all containers, and the reader of lists of pairs as text."""
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..errors import DataError
-from ..messages import line_start
+from ..messages import line_start, listed, pluralize
+from .delimited import Dialect, row_ends
 from .source import Partition, SourceFile, line_blocks
 
 #: Usual names of the columns of an edge's two nodes, in lower case.
@@ -21,44 +22,119 @@ _USUAL_NAMES = (
     ("source", "target"),
     ("from", "to"),
     ("src", "dst"),
-    ("node1", "node2"),
-    ("node_1", "node_2"),
+    ("src", "dest"),
+    ("source", "destination"),
     ("head", "tail"),
     ("source_id", "target_id"),
     ("from_id", "to_id"),
     ("from_node", "to_node"),
+    ("fromnodeid", "tonodeid"),
     ("user", "item"),
 )
+#: Those of nodes of two kinds, which may be numbered separately.
+_TWO_KINDS = (("user", "item"),)
+#: Two names of columns that are the same except for their ends, such as node1 and node2, or gene_a and gene_b.
+_SAME_STEM = re.compile(r"([a-z]{3,}[ _.]?)([ab12xy])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class EdgeOptions:
     """How edges are read."""
 
-    format: str = "auto"  # by the file's extension; a file with any other extension is a list of edges
+    format: str = "auto"  # by the file's beginning or extension; others are lists of edges
     directed: bool = False
     weighted: bool | None = None  # False ignores weights; None uses weights if there are any
     header: bool | None = None  # whether the first line of a list names its columns; None: found out
-    source: str | None = None  # Parquet column of an edge's first node; None: by a usual name, or the first column
-    target: str | None = None  # Parquet column of an edge's second node; None: by a usual name, or the second column
-    weight: str = "weight"  # Parquet column, or attribute of networkx's edges, of the weights, if it exists
+    source: str | None = None  # column of an edge's first node; None: by a usual name, or the first column
+    target: str | None = None  # column of an edge's second node; None: by a usual name, or the second column
+    weight: str = "weight"  # column, or attribute of networkx's edges, of the weights, if it exists
+    delimiter: str | None = None  # what separates the columns of a list; None: found out
+    quote: str = '"'  # what may be around the names of a list; "none": quotes are letters
+    comments: str = "#%"  # characters that begin a comment in a list; empty: there are none
+
+
+@dataclass
+class Found:
+    """What was found in edges, and what was left out. Readers add to it."""
+
+    facts: dict[str, Any] = field(default_factory=dict)  # for `inspect`
+    notices: list[str] = field(default_factory=list)  # what may be a mistake
+    is_weight_named: bool = False  # whether a column has the name of the weights
+    are_two_kinds: bool = False  # whether the columns have nodes of two kinds
+    first_edge: tuple[str, str] | None = None  # the first line of a list, which might also be a header
+
+    def count(self, name: str, number: int) -> None:
+        """Add to a number, if there is anything to add."""
+        if number:
+            self.facts[name] = self.facts.get(name, 0) + number
 
 
 def usual_columns(names: Sequence[str]) -> list[int] | None:
-    """Return the positions of an edge's two nodes, and of its weight if there is one, among the names of columns.
-
-    None unless the columns of the nodes have usual names.
-    """
+    """Return the positions of an edge's two nodes among the names of columns; None unless they have usual names."""
     positions = {name.lower(): position for position, name in enumerate(names)}
     for pair in _USUAL_NAMES:
         if all(name in positions for name in pair):
-            return [positions[name] for name in (*pair, "weight") if name in positions]
+            return [positions[name] for name in pair]
+    if len(names) in (2, 3):
+        first, second = (_SAME_STEM.fullmatch(name) for name in names[:2])
+        if first and second and first[1].lower() == second[1].lower() and first[2] != second[2]:
+            return [0, 1]
     return None
+
+
+def edge_columns(
+    names: Sequence[str], options: EdgeOptions, where: str, has_numbers: Callable[[int], bool], found: Found
+) -> list[int]:
+    """Return the positions of an edge's two nodes, and of its weight if there is one, among the names of columns.
+
+    ``has_numbers`` says whether a column has numbers only. Raises DataError for names that do not exist or occur
+    twice, and for a third column that may have weights.
+    """
+    if len(names) < 2:
+        raise DataError(f"{where}: an edge needs two columns, but here are {listed(names)}")
+    first, second = usual_columns(names) or (0, 1)
+    ends = [options.source or names[first], options.target or names[second]]
+    for name in ends:
+        if name not in names:
+            raise DataError(
+                f"{where}: no column {name!r} among {listed(names)}; name the columns of the two nodes with --columns "
+                f"(in Python, ingest_graph(..., source=..., target=...))"
+            )
+    weights = [name for name in names if name == options.weight] or [
+        name for name in names if name.lower() == options.weight.lower()
+    ]
+    for name in (*ends, *weights[:1]):
+        if names.count(name) > 1:
+            raise DataError(f"{where}: {names.count(name)} columns have the name {name!r}; rename all but one")
+    columns = [names.index(name) for name in ends]
+    found.are_two_kinds |= tuple(name.lower() for name in ends) in _TWO_KINDS
+    found.is_weight_named |= bool(weights)
+    if options.weighted is False:
+        weights = []
+    elif not weights and len(names) == 3 and columns == [0, 1] and has_numbers(2):
+        if usual_columns(names) or options.source or options.target:
+            raise DataError(
+                f"{where}: the numbers of the column {names[2]!r:.40} may be weights: call it weight, or name it with "
+                f"ingest_graph(..., weight=...), or ignore it with --unweighted (in Python, ingest_graph(..., "
+                f"weighted=False))"
+            )
+        weights = [names[2]]
+        found.notices.append(f"{where}: the third column, {names[2]!r:.40}, is taken for weights")
+    columns += [names.index(name) for name in weights[:1]]
+    skipped = [name for position, name in enumerate(names) if position not in columns]
+    found.facts["columns"] = [names[position] for position in columns]
+    if skipped:
+        found.facts["skipped_columns"] = skipped
+    return columns
 
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
 #: Lines after the first that are compared with it, to find out whether it is a header.
 _LINES_BELOW_HEADER = 100
+#: The first line of a file of KONECT: its direction, and its weights.
+_KONECT = re.compile(rb"%\s*(sym|asym|bip)\s+\w+\s*")
+#: What files of SNAP say of their direction.
+_SNAP = re.compile(rb"#\s*(Undirected|Directed) graph", re.IGNORECASE)
 
 
 class Pairs(NamedTuple):
@@ -72,92 +148,191 @@ class Pairs(NamedTuple):
 class _ListFormat(NamedTuple):
     """How the lines of a list are written."""
 
-    delimiter: bytes
+    delimiter: str
+    quote: str | None
     n_fields: int  # of a line
     columns: list[int]  # positions of an edge's two nodes, and of its weight if there is one
     has_header: bool = False
 
 
-def read_list(file: SourceFile, options: EdgeOptions) -> Iterator[Pairs]:
-    """Read lines of two names and maybe a weight, separated by tabs, commas or spaces.
+def read_list(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
+    """Read lines of two names and maybe a weight, separated by tabs, commas, semicolons or blanks.
 
-    If the first line has usual names of columns, they may be in any order, and other columns are skipped. Lines that
-    begin with # or % are comments. Blanks around a name do not count. Between commas, a name may be in quotes, as in
-    Python's module csv.
+    If the first line has names of columns, they may be in any order, and other columns are skipped. Lines that begin
+    with # or % are comments. Blanks around a name do not count. A name may be in quotes, as in Python's module csv.
     """
     list_format = None
+    comments: list[bytes] = []
     for data, line in line_blocks(file, Partition(file)):
         # Comments and blanks become empty lines, so that the other lines keep their numbers.
-        text = re.sub(rb"(?m)^[ \t]*([#%].*|\r?$)|\r$", b"", data)
+        text, some = _without_comments(data, options.comments)
+        comments += some
         if not text.strip():
             continue
         if list_format is None:
             number, first = next((number, one) for number, one in enumerate(text.split(b"\n"), line) if one.strip())
-            list_format = _list_format(file, text, first, number, options)
+            list_format = _list_format(file, text, first, number, options, comments, found)
             if list_format.has_header:
                 text = text.replace(first, b"", 1)
+            elif found.first_edge is None:
+                found.first_edge = _first_edge(first, list_format)
         yield _parse(file, text, line, list_format)
+    _note_comments(file, comments, list_format, options, found)
 
 
-def _list_format(file: SourceFile, text: bytes, first: bytes, number: int, options: EdgeOptions) -> _ListFormat:
-    """Return the format of a list from its first line, which is line ``number`` of the file, and those below."""
-    delimiter = next((one for one in (b"\t", b",") if one in first), b" ")
-    fields = _fields(first, delimiter)
-    _check_quotes(file, first, number, fields)
-    # The lines below the header are near the start.
-    lines = [_fields(one, delimiter) for one in text[: 1 << 16].split(b"\n") if one.strip()]
-    below = lines[1 : 1 + _LINES_BELOW_HEADER]
-    plain = _ListFormat(delimiter, len(fields), list(range(len(fields))))
-    columns = None if options.header is False else usual_columns([field.decode("latin-1") for field in fields])
-    if columns and (options.header or not _may_be_edge(plain, fields, columns, below)):
-        if columns == [0, 1] and len(fields) == 3 and options.weighted is not False and _are_numbers(below, 2):
-            raise DataError(
-                f"{file.url}, line {number}: the numbers of the column {line_start(fields[2])!r} may be weights: call "
-                f"it weight, or ignore it with --unweighted (in Python, ingest_graph(..., weighted=False))"
+def _without_comments(data: bytes, marks: str) -> tuple[bytes, list[bytes]]:
+    """Return lines with empty ones in place of comments and of blank ones, and the comments."""
+    comments: list[bytes] = []
+    if marks:
+        pattern = rb"(?m)^[ \t]*[" + re.escape(marks.encode()) + rb"].*"
+        comments = [found.strip() for found in re.findall(pattern, data)]
+        data = re.sub(pattern, b"", data)
+    return re.sub(rb"(?m)^[ \t]*\r?$|\r$", b"", data), comments
+
+
+def _note_comments(
+    file: SourceFile, comments: list[bytes], list_format: _ListFormat | None, options: EdgeOptions, found: Found
+) -> None:
+    """Count comments, and say which might be edges, and which contradict the options."""
+    found.count("comments", len(comments))
+    text = b"\n".join(comments)
+    if list_format is not None:
+        like_edges = [one for one in comments if one[1:2] != b" " and _is_edge(_fields(one, list_format), list_format)]
+        if like_edges:
+            found.notices.append(
+                f"{file.url}: {len(like_edges):,} of {pluralize(len(comments), 'comment')} may be edges, such as "
+                f"{line_start(like_edges[0])!r}; if names begin so, read it without comments, with --comments none (in "
+                f"Python, ingest_graph(..., comments=''))"
             )
-        return _ListFormat(delimiter, len(fields), columns, True)
-    if len(fields) not in (2, 3) or not all(fields):
+    konect, snap = _KONECT.match(text), _SNAP.search(text)
+    found.are_two_kinds |= bool(konect and konect[1] == b"bip")
+    says_directed = bool((konect and konect[1] == b"asym") or (snap and snap[1].lower() == b"directed"))
+    if says_directed and not options.directed:
+        found.notices.append(
+            f"{file.url}: its comments say that the edges have a direction, and they are read without one; to keep it, "
+            f"read it with --directed (in Python, ingest_graph(..., directed=True))"
+        )
+
+
+def _first_edge(first: bytes, list_format: _ListFormat) -> tuple[str, str] | None:
+    fields = _fields(first, list_format)
+    if len(fields) != list_format.n_fields or any(_NUMBER.fullmatch(each) for each in fields):
+        return None
+    source, target = (fields[column].decode("utf-8", "replace") for column in list_format.columns[:2])
+    return source, target
+
+
+def _list_format(
+    file: SourceFile,
+    text: bytes,
+    first: bytes,
+    number: int,
+    options: EdgeOptions,
+    comments: list[bytes],
+    found: Found,
+) -> _ListFormat:
+    """Return the format of a list from its first line, which is line ``number`` of the file, and those below."""
+    # The lines below the header are near the start.
+    lines = [one for one in text[: 1 << 16].split(b"\n") if one.strip()][: 1 + _LINES_BELOW_HEADER]
+    plain = _plain_format(first, lines, options)
+    fields = _fields(first, plain)
+    _check_quotes(file, first, number, fields)
+    below = [_fields(one, plain) for one in lines[1:]]
+    names = [one.decode("utf-8", "replace") for one in fields]
+    where = f"{file.url}, line {number}"
+    found.facts["separator"] = {"\t": "tab", " ": "blanks"}.get(plain.delimiter, plain.delimiter)
+    is_header = options.header
+    if is_header is None:
+        is_header = bool(options.source or options.target) or _is_header(fields, names, below, plain)
+    found.facts["header"] = is_header
+    if is_header:
+        is_known = usual_columns(names) is not None or options.source or options.target
+        if len(fields) > 1 and (is_known or (len(fields) in (2, 3) and all(fields))):
+            numbers = lambda column: _are_numbers(below, column)  # noqa: E731
+            return plain._replace(columns=edge_columns(names, options, where, numbers, found), has_header=True)
+    if len(fields) == 4 and any(_KONECT.match(one) for one in comments):
+        # A time follows the weight.
+        plain = plain._replace(columns=[0, 1, 2])
+        found.facts["skipped_columns"] = ["the fourth"]
+    elif len(fields) not in (2, 3) or not all(fields):
         further = "; if there are more columns, name these three source, target and weight in the first line"
         raise DataError(
-            f"{file.url}, line {number}: an edge is two names and maybe a weight, separated by tabs, commas or spaces, "
+            f"{where}: an edge is two names and maybe a weight, separated by tabs, commas, semicolons or blanks, "
             f"not {line_start(first)!r}{_hint(first) or (further if len(fields) > 2 else '')}"
         )
-    return plain._replace(has_header=_is_header(fields, below) if options.header is None else options.header)
+    return plain
 
 
-def _fields(line: bytes, delimiter: bytes) -> list[bytes]:
+def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions) -> _ListFormat:
+    """Return the format of lines without a header, whose separator is found out unless the options name it."""
+    quote = None if options.quote == "none" else options.quote
+    one = _ListFormat("\t" if options.delimiter == "\\t" else options.delimiter or " ", quote, 0, [])
+    if options.delimiter is None:
+        tried = [one._replace(delimiter=each) for each in ("\t", ",", ";") if each.encode() in first]
+        named = [each for each in tried if usual_columns([f.decode("latin-1") for f in _fields(first, each)])]
+        # Names may have semicolons.
+        is_apart = all(len(_fields(line, one)) in (2, 3) for line in lines)
+        one = next(iter(named + [each for each in tried if each.delimiter != ";" or not is_apart]), one)
+    n_fields = len(_fields(first, one))
+    return one._replace(n_fields=n_fields, columns=list(range(n_fields)))
+
+
+def _fields(line: bytes, list_format: _ListFormat) -> list[bytes]:
     """Return the fields of a line. If a quote is not closed, the last field contains the line break."""
-    if delimiter == b" ":
-        return line.split()
-    if delimiter == b"\t":
-        return [field.strip() for field in line.split(delimiter)]
-    try:
-        fields = next(csv.reader([line.decode("latin-1") + "\n"]))
-    except csv.Error:
-        # A carriage return within the line, or a field that is far too long.
+    delimiter, quote, *_ = list_format
+    if b"\r" in line:
         return [line]
-    return [field.strip(" \t").encode("latin-1") for field in fields]
+    if delimiter == " ":
+        line = _single_blanks(line, quote)
+    if quote is None or quote.encode() not in line:
+        return [one.strip() for one in line.split(delimiter.encode())]
+    try:
+        rows = csv.reader([line.decode("latin-1") + "\n"], delimiter=delimiter, quotechar=quote)
+        fields = next(rows)
+    except csv.Error:  # a field that is far too long
+        return [line]
+    return [one.strip(" \t").encode("latin-1") for one in fields]
+
+
+def _single_blanks(text: bytes, quote: str | None) -> bytes:
+    """Return lines with one blank in place of several, and none at their ends. Names in quotes stay as they are."""
+    if quote is not None and quote.encode() in text:
+        mark = re.escape(quote.encode())
+        quoted = rb"(" + mark + rb"[^\n" + mark + rb"]*" + mark + rb")|[ \t]+"
+        text = re.sub(quoted, lambda found: found[1] or b" ", text)
+    else:
+        text = re.sub(rb"[ \t]+", b" ", text)
+    return re.sub(rb"(?m)^ +| +$", b"", text)
 
 
 def _check_quotes(file: SourceFile, line: bytes, number: int, fields: list[bytes]) -> None:
     """Raise DataError if the last field of a line begins with a quote that is not closed."""
-    if any(b"\n" in field for field in fields):
+    if any(b"\n" in one for one in fields):
         raise DataError(
             f"{file.url}, line {number}: a quote is not closed in {line_start(line)!r}; names have no line breaks, and "
-            f"a quote within a name in quotes is written twice"
+            f"a quote within a name in quotes is written twice; if quotes are letters, read it with --quote none (in "
+            f"Python, ingest_graph(..., quote='none'))"
         )
 
 
-def _may_be_edge(plain: _ListFormat, fields: list[bytes], columns: list[int], below: list[list[bytes]]) -> bool:
-    """Return whether a first line with usual names of columns may be an edge: these names are nodes below, too."""
-    names = {fields[column].lower() for column in columns[:2]}
-    nodes = {field.lower() for line in below for field in line[:2]}
-    return _is_edge(fields, plain) and not names.isdisjoint(nodes)
+def _is_header(fields: list[bytes], names: list[str], below: list[list[bytes]], plain: _ListFormat) -> bool:
+    """Return whether the first line names columns: it has no number, its names are usual or a column has numbers.
 
-
-def _is_header(fields: list[bytes], below: list[list[bytes]]) -> bool:
-    """Return whether the first line has a word in a column where the lines after it have numbers."""
-    return any(not _NUMBER.fullmatch(name) and _are_numbers(below, column) for column, name in enumerate(fields))
+    A first line whose names are nodes below is an edge.
+    """
+    if any(_NUMBER.fullmatch(one) for one in fields):
+        return False
+    usual = usual_columns(names)
+    nodes = {one.lower() for line in below for one in line[:2]}
+    ends = {fields[column].lower() for column in (usual or [0, 1]) if column < len(fields)}
+    if usual is None:
+        if any(_are_numbers(below, column) for column in range(len(fields))):
+            return ends.isdisjoint(nodes)
+        return False
+    stem = _SAME_STEM.fullmatch(names[usual[0]])
+    if stem and any(node.startswith(stem[1].lower().encode()) for node in nodes):
+        return False
+    return len(fields) != plain.n_fields or len(fields) not in (2, 3) or ends.isdisjoint(nodes)
 
 
 def _are_numbers(lines: list[list[bytes]], column: int) -> bool:
@@ -167,22 +342,26 @@ def _are_numbers(lines: list[list[bytes]], column: int) -> bool:
 
 def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -> Pairs:
     """Parse a block of lines, of which the first is line ``line`` of the file."""
-    delimiter = list_format.delimiter
-    if delimiter == b"," and (blanks := re.search(rb',[ \t]+"[^",]', text)):
-        number = line + text.count(b"\n", 0, blanks.start())
-        raise DataError(f"{file.url}, line {number}: remove the blanks between a comma and a quote")
-    if delimiter == b" ":
-        # Arrow's parser splits at every single space.
-        text = re.sub(rb"[ \t]+", b" ", text)
-        text = re.sub(rb"(?m)^ +| +$", b"", text)
+    delimiter, quote = list_format.delimiter, list_format.quote
+    if delimiter == " ":
+        # Arrow's parser splits at every single blank.
+        text = _single_blanks(text, quote)
+    elif quote is not None:
+        mark, separator = re.escape(quote.encode()), re.escape(delimiter.encode())
+        if blanks := re.search(separator + rb"[ \t]+" + mark + rb"[^" + mark + separator + rb"]", text):
+            number = line + text.count(b"\n", 0, blanks.start())
+            name = {"\t": "tab", ",": "comma"}.get(delimiter, delimiter)
+            raise DataError(f"{file.url}, line {number}: remove the blanks between a {name} and a quote")
     types = {"source": pa.string(), "target": pa.string(), "weight": pa.float64()}
     found = dict(zip(list_format.columns, types, strict=False))
     names = [found.get(column, f"further {column}") for column in range(list_format.n_fields)]
+    if row_ends(np.frombuffer(text, np.uint8), Dialect(delimiter, quote, None)) is None:
+        _raise_for_broken_line(file, text, line, list_format)
     try:
         table = pyarrow.csv.read_csv(
             io.BytesIO(text),
             pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
-            pyarrow.csv.ParseOptions(delimiter=delimiter.decode(), quote_char='"' if delimiter == b"," else False),
+            pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char=quote or False),
             pyarrow.csv.ConvertOptions(
                 column_types=types, include_columns=list(found.values()), null_values=[], strings_can_be_null=False
             ),
@@ -201,7 +380,7 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
     for number, one in enumerate(text.split(b"\n"), first_line):
         if not one.strip():
             continue
-        fields = _fields(one, list_format.delimiter)
+        fields = _fields(one, list_format)
         _check_quotes(file, one, number, fields)
         if _is_edge(fields, list_format):
             continue
@@ -225,4 +404,4 @@ def _is_edge(fields: list[bytes], list_format: _ListFormat) -> bool:
     if len(fields) != list_format.n_fields:
         return False
     first, second, *weight = (fields[column] for column in list_format.columns)
-    return bool(first and second) and all(_NUMBER.fullmatch(field) for field in weight)
+    return bool(first and second) and all(_NUMBER.fullmatch(one) for one in weight)

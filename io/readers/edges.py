@@ -2,6 +2,7 @@
 
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeAlias, cast
@@ -12,13 +13,17 @@ import pyarrow.compute as pc
 import scipy.io
 import scipy.sparse
 
-from ..data import NetworkxGraph, is_dask_collection, is_networkx, is_table
+from ..data import NetworkxGraph, is_dask_collection, is_networkx, is_table, is_type_of_numbers
 from ..errors import DataError
-from ..messages import listed
+from ..matrices.blocks import native
+from ..messages import pluralize
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
-from .edge_lists import EdgeOptions, Pairs, read_list, usual_columns
+from .content import check_encoding, format_by_content
+from .edge_lists import EdgeOptions, Found, Pairs, edge_columns, read_list, usual_columns
+from .frames import arrow_batches
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some, stored_url
+from .tables import open_arrow
 
 
 class EdgeTable(Protocol):
@@ -31,8 +36,16 @@ SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray
 #: Files of edges, or a square matrix, a table or a graph of networkx in memory.
 EdgeSource: TypeAlias = Paths | SparseMatrix | NetworkxGraph | EdgeTable
 
-FORMATS = ("edges", "npz", "matrixmarket", "parquet")
-_EXTENSIONS = {".npz": "npz", ".mtx": "matrixmarket", ".mm": "matrixmarket", ".parquet": "parquet", ".pq": "parquet"}
+FORMATS = ("edges", "npz", "matrixmarket", "parquet", "arrow")
+_EXTENSIONS = {
+    ".npz": "npz",
+    ".mtx": "matrixmarket",
+    ".mm": "matrixmarket",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
 #: Rows of a Parquet file whose names are converted at once.
@@ -49,18 +62,32 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
     DataError for sources that cannot be used and ValueError for a bad option or another type of source.
     """
     options = options or EdgeOptions()
+    found = Found()
+    edges = _read_edges(source, options, found)
+    for notice in found.notices:
+        warnings.warn(notice, stacklevel=2)
+    metadata = edges.metadata | {"options": asdict(replace(options, directed=edges.is_directed)), "found": found.facts}
+    return edges._replace(metadata=metadata)
+
+
+def node_names(source: EdgeSource) -> pa.Array:
+    """Return the names of the nodes of edges in the order of their numbers, without saying anything of the edges."""
+    return _read_edges(source, EdgeOptions(), Found()).names
+
+
+def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges:
     if options.format not in ("auto", *FORMATS):
         raise ValueError(f"format={options.format!r} is not known: choose one of auto, {', '.join(FORMATS)}")
     if scipy.sparse.issparse(source):
-        edges = edges_of_matrix(source, options)
-        return edges._replace(metadata={"source": "matrix in memory", "options": asdict(options)})
+        return edges_of_matrix(source, options, found)._replace(metadata={"source": "matrix in memory"})
     if is_networkx(source):
         options = replace(options, directed=source.is_directed())
-        edges = _edges_of_networkx(source, options)
-        return edges._replace(metadata={"source": "graph in memory", "options": asdict(options)})
+        return _edges_of_networkx(source, options, found)._replace(metadata={"source": "graph in memory"})
     if is_table(source):
-        edges = _edges_of_pairs(list(_pairs_in_memory(cast(EdgeTable, source), options)), "table", options)
-        return edges._replace(metadata={"source": "table in memory", "options": asdict(options)})
+        edges = _edges_of_pairs(
+            list(_pairs_in_memory(cast(EdgeTable, source), options, found)), "table", options, found
+        )
+        return edges._replace(metadata={"source": "table in memory"})
     if not _are_paths(source):
         raise ValueError(
             f"edges are of type {type(source).__name__}: pass the URL of a file of edges, or a list of URLs; a table "
@@ -68,9 +95,9 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
             f"networkx.Graph(pairs)"
         )
     paths = cast(Paths, source)
-    edges = _read_files(paths, options)
+    edges = _read_files(paths, options, found)
     stored = [stored_url(path) for path in path_list(paths)]
-    return edges._replace(metadata={"source": stored[0] if len(stored) == 1 else stored, "options": asdict(options)})
+    return edges._replace(metadata={"source": stored[0] if len(stored) == 1 else stored})
 
 
 def _are_paths(source: object) -> bool:
@@ -79,7 +106,7 @@ def _are_paths(source: object) -> bool:
     return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
-def _read_files(source: Paths, options: EdgeOptions) -> Edges:
+def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
     files = find_files(source)
     formats = {_format_of(file, options) for file in files}
     if len(formats) > 1:
@@ -88,17 +115,19 @@ def _read_files(source: Paths, options: EdgeOptions) -> Edges:
     if format_name in ("npz", "matrixmarket"):
         if len(files) > 1:
             raise DataError(f"{source}: {len(files)} matrices; give one matrix, or several lists of edges")
-        return _read_matrix(files[0], format_name, options)
-    read = _read_parquet if format_name == "parquet" else read_list
+        return _read_matrix(files[0], format_name, options, found)
+    if format_name == "edges":
+        check_encoding(files)
+    read = {"parquet": _read_parquet, "arrow": _read_arrow, "edges": read_list}[format_name]
     # Nodes get their numbers after all files are read, so that the order of the files does not matter.
-    pairs = [part for file in files for part in read(file, options)]
-    return _edges_of_pairs(pairs, files[0].url, options)
+    pairs = [part for file in files for part in read(file, options, found)]
+    return _edges_of_pairs(pairs, files[0].url, options, found)
 
 
 def _format_of(file: SourceFile, options: EdgeOptions) -> str:
     if options.format != "auto":
         return options.format
-    return _EXTENSIONS.get(file.extension, "edges")
+    return format_by_content(file, _EXTENSIONS.get(file.extension, "edges"))
 
 
 # --- matrices ---
@@ -107,6 +136,7 @@ def _format_of(file: SourceFile, options: EdgeOptions) -> str:
 def edges_of_matrix(
     matrix: SparseMatrix,
     options: EdgeOptions,
+    found: Found,
     where: str = "matrix",
     first_name: int = 0,
     names: Sequence[str] | None = None,
@@ -118,7 +148,8 @@ def edges_of_matrix(
     n_rows, n_columns = matrix.shape
     if n_rows != n_columns:
         raise DataError(f"{where}: the matrix of a graph must be square, but this one is {n_rows} × {n_columns}")
-    given = scipy.sparse.csr_array(matrix)
+    given = scipy.sparse.csr_array(native(matrix))
+    _note_zeros(int(np.count_nonzero(given.data == 0)), where, found)
     _check_weights(given.data, where)
     weights = given.astype(np.float32)
     if options.weighted is False:
@@ -166,6 +197,13 @@ def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_
     return (weights + transposed - diagonal).tocsr()
 
 
+def _note_zeros(number: int, where: str, found: Found) -> None:
+    """Say how many edges are left out because their weight is 0."""
+    found.count("edges_of_weight_0", number)
+    if number:
+        found.notices.append(f"{where}: {pluralize(number, 'edge')} of weight 0 left out; their nodes are kept")
+
+
 def _check_weights(weights: np.ndarray, where: str) -> None:
     """Raise DataError unless all weights can be stored as 32-bit numbers."""
     largest = np.finfo(np.float32).max
@@ -188,7 +226,7 @@ def _check_sums(weights: np.ndarray, where: str) -> None:
         )
 
 
-def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions) -> Edges:
+def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions, found: Found) -> Edges:
     with open_file(file) as stream:
         content = io.BytesIO(read_some(stream, -1, file))
     names = None
@@ -204,7 +242,7 @@ def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions) -> Ed
         raise DataError(f"{file.url}: not a {format_name} file of a sparse matrix ({error})") from None
     # MatrixMarket counts rows and columns from 1.
     first_name = 1 if format_name == "matrixmarket" else 0
-    return edges_of_matrix(matrix, options, file.url, first_name, names)
+    return edges_of_matrix(matrix, options, found, file.url, first_name, names)
 
 
 def _matrix_of_pecanpy(arrays: Mapping[str, np.ndarray]) -> tuple[SparseMatrix, list[str]]:
@@ -219,7 +257,7 @@ def _matrix_of_pecanpy(arrays: Mapping[str, np.ndarray]) -> tuple[SparseMatrix, 
 # --- graphs of networkx ---
 
 
-def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions) -> Edges:
+def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions, found: Found) -> Edges:
     """Return the edges of a graph of networkx. A node's name is its text; nodes without edges are kept."""
     where = "graph"
     nodes = list(graph.nodes)
@@ -234,7 +272,7 @@ def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions) -> Edges:
     ends = [(number_of[first], number_of[second]) for first, second, *_ in graph.edges]
     source, target = np.array(ends, np.int32).reshape(-1, 2).T
     weights = None if options.weighted is False else _weights_of_networkx(graph, options.weight)
-    return _edges_of_numbers(names.take(pa.array(order)), source, target, weights, where, options)
+    return _edges_of_numbers(names.take(pa.array(order)), source, target, weights, where, options, found)
 
 
 def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | None:
@@ -254,11 +292,33 @@ def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | N
 # --- pairs ---
 
 
-def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions) -> Edges:
+def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found: Found) -> Edges:
     if not sum(len(part.source) for part in parts):
         raise DataError(f"{where}: there are no edges in it")
     names, source, target = _number_nodes(parts)
-    return _edges_of_numbers(names, source, target, _weights_of_pairs(parts, options), where, options)
+    if found.are_two_kinds and len(both := np.intersect1d(source, target)):
+        raise DataError(
+            f"{where}: the two columns have nodes of two kinds, and {pluralize(len(both), 'name')} such as "
+            f"{names[int(both[0])].as_py()!r:.40} in both, which would become one node: write the names of one column "
+            f"in another way, such as 'item 1'"
+        )
+    _note_first_edge(names, source, target, where, found)
+    return _edges_of_numbers(
+        names, source, target, _weights_of_pairs(parts, where, options, found), where, options, found
+    )
+
+
+def _note_first_edge(names: pa.Array, source: np.ndarray, target: np.ndarray, where: str, found: Found) -> None:
+    """Say if the first line of a list may be a header: neither of its names occurs again in a graph of some edges."""
+    if found.first_edge is None or len(source) < 3 or source[0] == target[0]:
+        return
+    ends = np.concatenate([source, target])
+    if np.count_nonzero((ends == source[0]) | (ends == target[0])) == 2:
+        first, second = found.first_edge
+        found.notices.append(
+            f"{where}: the first line is taken for an edge between {first!r:.40} and {second!r:.40}, which occur "
+            f"nowhere else; if it names the columns, read it with --header (in Python, ingest_graph(..., header=True))"
+        )
 
 
 def _edges_of_numbers(
@@ -268,15 +328,20 @@ def _edges_of_numbers(
     weights: np.ndarray | None,
     where: str,
     options: EdgeOptions,
+    found: Found,
 ) -> Edges:
     """Return the edges between nodes given by their numbers (N,) int32, with weights (N,) float64 if there are any."""
     if not options.directed:
         # Both directions of an undirected edge become entries of the upper triangle, where they add up.
         source, target = np.minimum(source, target), np.maximum(source, target)
+    found.facts["edges"] = len(source)
+    found.count("loops", int(np.count_nonzero(source == target)))
     if weights is not None:
         _check_weights(weights, where)
+        _note_zeros(int(np.count_nonzero(weights == 0)), where, found)
     entries = np.ones(len(source), np.float32) if weights is None else weights.astype(np.float32)
     matrix = scipy.sparse.coo_array((entries, (source, target)), shape=(len(names), len(names))).tocsr()
+    found.count("repetitions", len(source) - matrix.nnz)
     if weights is None:
         # Conversion to CSR has added up repeated edges.
         matrix.data[:] = 1
@@ -287,11 +352,25 @@ def _edges_of_numbers(
     return _edges(matrix, names, where, options)
 
 
-def _weights_of_pairs(parts: list[Pairs], options: EdgeOptions) -> np.ndarray | None:
+def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found: Found) -> np.ndarray | None:
     """Return the weights of all pairs, 1 where a file has none; None if no file has any or they are ignored."""
     if options.weighted is False or all(part.weight is None for part in parts):
         return None
-    return np.concatenate([np.ones(len(part.source)) if part.weight is None else part.weight for part in parts])
+    weights = np.concatenate([np.ones(len(part.source)) if part.weight is None else part.weight for part in parts])
+    found.facts["weights"] = [float(weights.min()), float(weights.max())]
+    steps = np.diff(weights)
+    if (
+        not found.is_weight_named
+        and len(weights) > 3
+        and (steps >= 0).all()
+        and np.count_nonzero(steps) > 1
+        and (weights % 1 == 0).all()
+    ):
+        found.notices.append(
+            f"{where}: the weights rise from line to line, from {weights[0]:,.0f} to {weights[-1]:,.0f}, as times do; "
+            f"if they are no weights, ignore them with --unweighted (in Python, ingest_graph(..., weighted=False))"
+        )
+    return weights
 
 
 def _number_nodes(parts: list[Pairs]) -> tuple[pa.Array, np.ndarray, np.ndarray]:
@@ -314,22 +393,31 @@ def _order_of(names: pa.Array) -> np.ndarray:
     return pc.sort_indices(names.cast(pa.int64()) if are_integers else names).to_numpy()
 
 
-def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[Pairs]:
+def _read_parquet(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
     with open_file(file, unpack=False) as stream:
         try:
             table = read_parquet(stream)
         except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
-    yield from _pairs_of_table(table, file.url, options)
+    yield from _pairs_of_table(table, file.url, options, found)
 
 
-def _pairs_in_memory(source: EdgeTable, options: EdgeOptions) -> Iterator[Pairs]:
+def _read_arrow(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
+    with open_file(file) as stream, open_arrow(stream, file) as opened:
+        try:
+            table = opened.read_all()
+        except DAMAGED as error:
+            raise DataError(f"{file.url}: not a file of Arrow ({error})") from None
+    yield from _pairs_of_table(table, file.url, options, found)
+
+
+def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
     """Yield the edges of a table in memory."""
     data: Any = source
     if is_dask_collection(data):
         data = data.compute()
     try:
-        table = pa.RecordBatchReader.from_stream(data).read_all()
+        table = pa.Table.from_batches(batches) if (batches := list(arrow_batches(data))) else pa.table({})
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
     names = table.column_names
@@ -340,21 +428,22 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions) -> Iterator[Pairs]
             f"nodes with ingest_graph(..., source=..., target=...); for a matrix, pass "
             f"scipy.sparse.csr_array(frame.to_numpy())"
         )
-    yield from _pairs_of_table(table, "table", options)
+    yield from _pairs_of_table(table, "table", options, found)
 
 
-def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions) -> Iterator[Pairs]:
+def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
     """Yield the edges of a table. ``where`` names it in errors (DataError)."""
-    columns = _node_columns(where, table.column_names, options)
-    is_weighted = options.weight in table.column_names and options.weighted is not False
+    names = table.column_names
+    has_numbers = lambda column: is_type_of_numbers(table.schema.field(column).type)  # noqa: E731
+    columns = [names[column] for column in edge_columns(names, options, where, has_numbers, found)]
     # In parts, because an array of strings has at most 2 GiB.
     for rows in table.to_batches(PARQUET_ROWS):
-        source, target = (_cast_column(where, rows, name, pa.string()) for name in columns)
+        source, target = (_cast_column(where, rows, name, pa.string()) for name in columns[:2])
         if source.null_count or target.null_count:
             raise DataError(f"{where}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
         weight = None
-        if is_weighted:
-            weight = _cast_column(where, rows, options.weight, pa.float64()).to_numpy(zero_copy_only=False)
+        if len(columns) > 2:
+            weight = _cast_column(where, rows, columns[2], pa.float64()).to_numpy(zero_copy_only=False)
         yield Pairs(source, target, weight)
 
 
@@ -363,21 +452,3 @@ def _cast_column(where: str, rows: pa.RecordBatch, name: str, kind: pa.DataType)
         return rows[name].cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{where}: column {name!r} cannot be read as {kind} ({error}); convert it") from None
-
-
-def _node_columns(where: str, present: list[str], options: EdgeOptions) -> tuple[str, str]:
-    """Return the names of the columns of an edge's two nodes."""
-    if len(present) < 2:
-        raise DataError(f"{where}: an edge needs two columns, but here are {listed(present)}")
-    first, second, *_ = usual_columns(present) or (0, 1)
-    columns = options.source or present[first], options.target or present[second]
-    for name in columns:
-        if name not in present:
-            raise DataError(
-                f"{where}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
-                f"--columns (in Python, ingest_graph(..., source=..., target=...))"
-            )
-    for name in (*columns, options.weight):
-        if present.count(name) > 1:
-            raise DataError(f"{where}: {present.count(name)} columns have the name {name!r}; rename all but one")
-    return columns

@@ -162,7 +162,7 @@ def table_parts(data: Any, options: ReadOptions) -> Iterator[TablePart]:
 
 def _parts_of(data: Any) -> Iterator[TablePart]:
     try:
-        batches = _arrow_batches(data)
+        batches = arrow_batches(data)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeEncodeError):
         # A column of pandas may have values of several types, or text that is not UTF-8.
         if not hasattr(data, "to_dict"):
@@ -174,7 +174,7 @@ def _parts_of(data: Any) -> Iterator[TablePart]:
         yield ArrowRows(batch)
 
 
-def _arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
+def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
     """Return the batches of a table. Earlier versions of libraries have only the later ways of `TO_ARROW`."""
     if hasattr(data, "__arrow_c_stream__"):
         batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(data)

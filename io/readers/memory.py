@@ -46,8 +46,9 @@ def _bounded(documents: Iterable[Document]) -> Iterator[list[Document]]:
     size = 0
     for given in documents:
         # The words of a document may come from a generator, which can be read once.
-        is_read_once = is_list_of_words(given) and not isinstance(given, Sequence | np.ndarray)
-        document = list(given) if is_read_once else given
+        document = given
+        if is_list_of_words(given) and not isinstance(given, Sequence | np.ndarray):
+            document = list(given)
         batch.append(document)
         size += _estimated_bytes(document)
         if size >= BATCH_BYTES or len(batch) >= MAX_DOCUMENTS:

@@ -124,8 +124,9 @@ def meaning_of(identity: Identity) -> Identity:
             del options[name]
     if options.get("delimiter") == "\\t":
         options["delimiter"] = "\t"
-    if isinstance(options.get("stop_words"), list):
-        options["stop_words"] = sorted(set(options["stop_words"]))
+    words = options.get("stop_words")
+    if isinstance(words, list):
+        options["stop_words"] = sorted(set(words))
     if options.get("encoding"):
         options["encoding"] = codecs.lookup(str(options["encoding"])).name
         if options["encoding"] == "utf-8":

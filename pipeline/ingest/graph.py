@@ -18,6 +18,9 @@ def ingest_graph(
     source: str | None = None,
     target: str | None = None,
     weight: str = "weight",
+    delimiter: str | None = None,
+    quote: str = '"',
+    comments: str = "#%",
     chunk_edges: int = CHUNK_EDGES,
 ) -> Graph:
     """Read edges, write them as a graph store, and open it. A graph that is already at ``url`` is replaced.
@@ -33,8 +36,8 @@ def ingest_graph(
         a weight. If the first line names columns source, target and maybe weight, others are skipped.
     url : str or os.PathLike
         Folder or URL for the graph.
-    format : {"auto", "edges", "npz", "matrixmarket", "parquet"}, default="auto"
-        Format of the files. "auto" takes the one of their extension, and "edges" for all others.
+    format : {"auto", "edges", "npz", "matrixmarket", "parquet", "arrow"}, default="auto"
+        Format of the files. "auto" takes that of their beginning or extension, and "edges" for all others.
     directed : bool, default=False
         Whether edges lead from the first node to the second only.
     weighted : bool, optional
@@ -42,10 +45,17 @@ def ingest_graph(
     header : bool, optional
         Whether the first line of a text file names the columns. By default, this is found out.
     source, target : str, optional
-        Columns of a table or a Parquet file with the two nodes of an edge. By default those with usual names, such as
-        source and target, or else the first two.
+        Columns with the two nodes of an edge. By default those with usual names, such as source and target, or else
+        the first two.
     weight : str, default="weight"
-        Column of a table or a Parquet file, or attribute of edges of networkx, with the weights. It need not exist.
+        Column, or attribute of edges of networkx, with the weights. It need not exist. A third column of numbers is
+        taken for weights if the names of the other two are not usual either.
+    delimiter : str, optional
+        Character between the columns of a text file. By default, this is found out.
+    quote : str, default='"'
+        Character that may be around names in a text file. With "none", quotes are letters.
+    comments : str, default="#%"
+        Characters that begin a comment in a text file. Empty if names may begin with them.
     chunk_edges : int, default=16777216
         Maximum number of edges per chunk of the store.
 
@@ -82,5 +92,8 @@ def ingest_graph(
         source=source,
         target=target,
         weight=weight,
+        delimiter=delimiter,
+        quote=quote,
+        comments=comments,
     )
     return write_graph(read_edges(edges, options), url, chunk_edges)

@@ -79,7 +79,7 @@ def _describe_graph(url: str) -> Facts:
     graph = Graph(url)
     # An undirected edge is stored with each of its nodes.
     edges = "edges" if graph.is_directed else "edges_in_both_directions"
-    return {
+    facts: Facts = {
         "what": "graph",
         "url": url,
         "nodes": graph.n_nodes,
@@ -90,6 +90,11 @@ def _describe_graph(url: str) -> Facts:
         "hash": graph.hash,
         "format": graph.meta["format"],
     }
+    # Graphs of earlier versions do not store it.
+    found = graph.meta["about"].get("found", {})
+    if found:
+        facts["read"] = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in found.items())
+    return facts
 
 
 def _describe_run(url: str) -> Facts:

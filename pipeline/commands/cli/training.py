@@ -96,8 +96,13 @@ def ingest(
     "--columns",
     nargs=2,
     metavar="FROM TO",
-    help="Parquet columns that hold the two nodes of an edge.  [default: source and target, or the first two]",
+    help="Columns that hold the two nodes of an edge.  [default: source and target, or the first two]",
 )
+@click.option(
+    "--delimiter", metavar="CHARACTER", help="What separates the columns of a text file.  [default: found out]"
+)
+@click.option("--quote", default='"', metavar="CHARACTER", help="What may be around names in a text file, or none.")
+@click.option("--comments", default="#%", metavar="CHARACTERS", help="What begins a comment in a text file, or none.")
 @overwrite_option
 @json_option
 def graph(
@@ -107,14 +112,18 @@ def graph(
     unweighted: bool,
     header: bool | None,
     columns: tuple[str, str] | None,
+    delimiter: str | None,
+    quote: str,
+    comments: str,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     """Turn a list of edges into a graph on disk, for node2vec.
 
     EDGES is a file, a glob pattern or a URL. Each line of a text file holds two nodes and optionally a weight,
-    separated by tabs, commas or spaces. If the first line names columns source, target and maybe weight, others are
-    skipped. Parquet, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder or URL to write to.
+    separated by tabs, commas, semicolons or blanks. If the first line names columns source, target and maybe weight,
+    others are skipped. Parquet, Arrow, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder or URL to
+    write to.
 
     \b
     Examples:
@@ -134,7 +143,18 @@ def graph(
     first, second = columns or (None, None)
     # None: weighted if the file has weights.
     weighted = False if unweighted else None
-    ingest_graph(edges, graph, directed=directed, weighted=weighted, header=header, source=first, target=second)
+    ingest_graph(
+        edges,
+        graph,
+        directed=directed,
+        weighted=weighted,
+        header=header,
+        source=first,
+        target=second,
+        delimiter=delimiter,
+        quote=quote,
+        comments="" if comments == "none" else comments,
+    )
     facts = inspect(graph)
     show.result(facts, as_json, lambda: show.facts(facts))
 

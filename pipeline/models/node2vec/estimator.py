@@ -13,7 +13,7 @@ import scipy.sparse
 from ....configs.validation import validate_model
 from ....io.data import Kind, NetworkxGraph, is_networkx, is_table, recognise
 from ....io.errors import DataError
-from ....io.readers.edges import EdgeTable, read_edges
+from ....io.readers.edges import EdgeTable, node_names
 from ....io.readers.source import find_files, stored_url
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
@@ -407,7 +407,7 @@ def _nodes_of(graph: GraphSource) -> pa.Array:
         return pa.array([str(node) for node in graph.nodes], pa.string())
     if isinstance(graph, str | os.PathLike) and Store(graph).exists("graph.json"):
         graph = Graph(graph)
-    return graph.nodes if isinstance(graph, Graph) else read_edges(graph).names
+    return graph.nodes if isinstance(graph, Graph) else node_names(graph)
 
 
 def _source_of(data: object) -> str:

@@ -1,7 +1,9 @@
 """The graph store and the readers of edges."""
 
 import bz2
+import csv
 import gzip
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -142,7 +144,7 @@ def test_a_header_is_recognised_if_numbers_follow(read, text):
 
 
 @pytest.mark.parametrize(
-    "header", ["source,target", "From,To", "source_id,target_id", "from_id,to_id", "From_Node,To_Node", "user,item"]
+    "header", ["source,target", "From,To", "source_id,target_id", "from_id,to_id", "From_Node,To_Node", "gene_a,gene_b"]
 )
 def test_the_usual_names_of_columns_are_recognised(read, header):
     assert read(f"{header}\na,b\nb,c\n").nodes.to_pylist() == ["a", "b", "c"]
@@ -228,8 +230,8 @@ def test_weights_that_are_not_numbers_are_refused(read, weight):
         ("a b 1\n# more\n\nb c 2\nc d\n", "line 5: two names and a weight are needed"),
         ("a,b\n,c\n", "line 2: two names are needed"),
         ("source,target,date\na,b,May\nc,d\n", "line 3: two names in 3 columns are needed, not 'c,d'"),
-        ("a b 1 4\n", "separated by tabs, commas or spaces, not 'a b 1 4'; if there are more columns"),
-        ("a\nb\n", "separated by tabs, commas or spaces, not 'a'$"),
+        ("a b 1 4\n", "separated by tabs, commas, semicolons or blanks, not 'a b 1 4'; if there are more columns"),
+        ("a\nb\n", "separated by tabs, commas, semicolons or blanks, not 'a'$"),
         # As networkx.write_edgelist writes them.
         ("a b {}\nb c {}\n", r"line 1: .*write_edgelist\(data=False\)"),
         ("a b {'weight': 2}\n", "line 1: .*networkx.write_weighted_edgelist"),
@@ -491,3 +493,168 @@ def test_real_graphs(real_data, tmp_path, name, nodes, edges):
     arrays = graph.adjacency()
     loops = int((np.repeat(np.arange(nodes), np.diff(arrays["row_ptr"])) == arrays["neighbours"]).sum())
     assert (graph.n_nodes, (graph.n_edges + loops) // 2) == (nodes, edges)
+
+
+# --- the same edges in every container ---
+
+ROWS = [("a", "b", 2.0), ("b", "c x", 0.5), ("c x", "a", 1.0), ("a", "b", 1.0), ('say "d"', "a", 3.0)]
+EDGES = both_ways({("a", "b"): 3.0, ("b", "c x"): 0.5, ("a", "c x"): 1.0, ("a", 'say "d"'): 3.0})
+
+
+def written_by(delimiter, quoting=csv.QUOTE_ALL, header=("from", "to", "weight")):
+    def write(path):
+        with path.open("w", newline="") as file:
+            rows = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+            rows.writerows([header, *ROWS] if header else ROWS)
+
+    return write
+
+
+def columns():
+    return dict(zip(("from", "to", "Weight"), zip(*ROWS, strict=True), strict=True))
+
+
+def arrow_file(path, stream=False):
+    table = pa.table({name: list(values) for name, values in columns().items()})
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+CONTAINERS = {
+    "tabs": written_by("\t"),
+    "tabs without a header": written_by("\t", header=None),
+    "tabs, few quotes": written_by("\t", csv.QUOTE_MINIMAL),
+    "commas": written_by(","),
+    "semicolons": written_by(";"),
+    "semicolons without a header": written_by(";", header=None),
+    "blanks": written_by(" "),
+    "blanks without a header": written_by(" ", header=None),
+    "names in other cases": written_by(",", header=("From", "TO", "WEIGHT")),
+    "Parquet": lambda path: pq.write_table(pa.table({n: list(v) for n, v in columns().items()}), path),
+    "Arrow": arrow_file,
+    "stream of Arrow": lambda path: arrow_file(path, stream=True),
+}
+
+
+@pytest.mark.parametrize("ending", [".txt", ""])
+@pytest.mark.parametrize("write", CONTAINERS.values(), ids=CONTAINERS)
+def test_all_files_of_the_same_edges_are_the_same_graph(tmp_path, write, ending):
+    write(tmp_path / f"edges{ending}")
+    assert edges_of(graph_of(str(tmp_path / f"edges{ending}"), tmp_path / "graph")) == EDGES
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "networkx"])
+def test_the_same_edges_in_memory_are_the_same_graph(tmp_path, library):
+    module = pytest.importorskip(library)
+    if library == "networkx":
+        given = module.Graph()
+        for first, second, weight in ROWS:
+            before = given.get_edge_data(first, second, {"weight": 0})["weight"]
+            given.add_edge(first, second, weight=before + weight)
+    else:
+        given = (module.table if library == "pyarrow" else module.DataFrame)(columns())
+    assert edges_of(graph_of(given, tmp_path / "graph")) == EDGES
+
+
+#: Real collections, cut down: the text, options, the edges, and what is said of them.
+COLLECTIONS = {
+    "KONECT": ("% sym unweighted\n% 2 3 3\n1 2 1 1082040961\n2 3 1 1082155839\n", {}, [("1", "2"), ("2", "3")], None),
+    "KONECT, directed": ("% asym positive\n1 2 3\n2 3 1\n", {}, [("1", "2", 3.0), ("2", "3", 1.0)], "have a direction"),
+    "SNAP": (
+        "# Directed graph\n# FromNodeId\tToNodeId\n0\t1\n1\t2\n",
+        {"directed": True},
+        [("0", "1"), ("1", "2")],
+        None,
+    ),
+    "SNAP, names": ("FromNodeId\tToNodeId\n0\t1\n1\t2\n", {}, [("0", "1"), ("1", "2")], None),
+    "SNAP, times": (
+        "5 3 0\n1 4 3\n1 9 33\n2 7 4523\n",
+        {"weighted": False},
+        [("5", "3"), ("1", "4"), ("1", "9"), ("2", "7")],
+        None,
+    ),
+    "Gephi": (
+        "Source;Target;Type;Id;Weight\na;b;Undirected;0;2.0\nb;c;Undirected;1;1.0\n",
+        {},
+        [("a", "b", 2.0), ("b", "c", 1.0)],
+        None,
+    ),
+    "OGB": ("0,1\n1,2\n", {}, [("0", "1"), ("1", "2")], None),
+    "a tree of names and numbers": ("root,1\n1,2\n2,3\n", {}, [("root", "1"), ("1", "2"), ("2", "3")], None),
+    "columns of one stem": ("gene_a\tgene_b\nTP53\tMDM2\nMDM2\tMDM4\n", {}, [("TP53", "MDM2"), ("MDM2", "MDM4")], None),
+    "names of one stem": ("node1 node2\nnode2 node3\n", {}, [("node1", "node2"), ("node2", "node3")], None),
+    "hashtags": ("#a\t#b\n#b\tc\n", {"comments": ""}, [("#a", "#b"), ("#b", "c")], None),
+    "hashtags, comments": ("#a\t#b\nb\tc\n", {}, [("b", "c")], "1 of 1 comment may be edges, such as '#a"),
+    "quotes as letters": ('"\ta\na\tb\n', {"quote": "none"}, [('"', "a"), ("a", "b")], None),
+    "a weight of 0": ("a b 0\nb c 2\n", {}, [("b", "c", 2.0)], "1 edge of weight 0 left out"),
+    "times": (
+        "a b 0\nb c 5\nc d 7\nd a 9\n",
+        {},
+        [("b", "c", 5.0), ("c", "d", 7.0), ("d", "a", 9.0)],
+        "rise from line to line, from 0 to 9",
+    ),
+    "an unknown header": (
+        "person friend\nann bob\nbob cat\n",
+        {},
+        [("person", "friend"), ("ann", "bob"), ("bob", "cat")],
+        "read it with --header",
+    ),
+    "two kinds": ("user,item\nu1,i1\nu2,i1\n", {}, [("u1", "i1"), ("u2", "i1")], None),
+}
+
+
+@pytest.mark.parametrize("text, options, wanted, said", COLLECTIONS.values(), ids=COLLECTIONS)
+def test_real_collections_are_read_right_and_what_may_be_wrong_is_said(tmp_path, text, options, wanted, said):
+    (tmp_path / "edges.txt").write_text(text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = edges_of(graph_of(str(tmp_path / "edges.txt"), tmp_path / "graph", EdgeOptions(**options)))
+    edges = {(first, second): weight[0] if weight else 1.0 for first, second, *weight in wanted}
+    assert found == (edges if options.get("directed") else both_ways(edges))
+    assert any(said in str(one.message) for one in caught) if said else not caught
+
+
+@pytest.mark.parametrize(
+    "text, options, match",
+    [
+        ("a\tb\t1,000\nb\tc\t1\n", {}, "line 1: two names and a weight are needed"),
+        ("% bip unweighted\n1 1\n2 1\n", {}, "nodes of two kinds, and 1 name such as '1' in both"),
+        ("user,item\n1,1\n2,1\n", {}, "nodes of two kinds"),
+        ('a\tb\n"c\td\n', {}, "line 2: a quote is not closed .*quote='none'"),
+        ("a\tb\rc\td\n", {}, "line 1"),
+    ],
+)
+def test_edges_that_cannot_be_read_right_are_refused(tmp_path, text, options, match):
+    (tmp_path / "edges.txt").write_text(text)
+    with pytest.raises(DataError, match=match):
+        read_edges(str(tmp_path / "edges.txt"), EdgeOptions(**options))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_follow_the_rules_of_files(library):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    with pytest.raises(DataError, match="nodes of two kinds, and 3 names"):
+        read_edges(make({"user": [1, 1, 2, 3, 3], "item": [1, 2, 1, 3, 4]}))
+    with pytest.raises(DataError, match="the numbers of the column 'seconds' may be weights"):
+        read_edges(make({"source": ["a", "b"], "target": ["b", "c"], "seconds": [1, 2]}))
+    with pytest.warns(UserWarning, match="the third column, 'n', is taken for weights"):
+        assert read_edges(make({"x": ["a", "b"], "y": ["b", "c"], "n": [1, 2]})).is_weighted
+    with pytest.warns(UserWarning, match="1 edge of weight 0 left out"):
+        read_edges(make({"source": ["a", "b"], "target": ["b", "c"], "weight": [0, 2]}))
+
+
+def test_what_was_found_is_stored(tmp_path):
+    (tmp_path / "edges.txt").write_text("# one\nfrom,to,weight\na,b,1\nb,a,2\na,a,1\n")
+    found = graph_of(str(tmp_path / "edges.txt"), tmp_path / "graph").meta["about"]["found"]
+    assert found == {
+        "separator": ",",
+        "header": True,
+        "columns": ["from", "to", "weight"],
+        "comments": 1,
+        "weights": [1.0, 2.0],
+        "edges": 3,
+        "loops": 1,
+        "repetitions": 1,
+    }

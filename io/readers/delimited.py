@@ -5,7 +5,6 @@ Arrow parses rows whose quotes are as in RFC 4180. Python's csv module parses al
 
 import codecs
 import csv
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from ..errors import DataError
 from ..messages import line_start, pluralize
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, as_text, column_batch, keys_of_rows, wanted_columns
+from .dialect import Dialect, is_closed, last_quote, python_reader, row_ends
 from .reader import Reader
 from .source import Partition, SourceFile, open_file, read_some
 from .tables import check_columns, kept_columns
@@ -27,14 +27,6 @@ from .tables import check_columns, kept_columns
 MOST_ARROW_BYTES = 1 << 30
 #: What a delimiter may be, as a message about another one suggests it.
 OTHER_DELIMITERS = ("\t", ";", "|", ",")
-
-
-class Dialect(NamedTuple):
-    """How the rows of a file are written."""
-
-    delimiter: str
-    quote: str | None  # around fields, and twice within them; None: quotes are letters like others
-    escape: str | None  # before a quote or a delimiter that is part of a field
 
 
 class Rows(NamedTuple):
@@ -247,7 +239,7 @@ class _Parser:
         if not self._is_end:
             # The last line may go on. If it ends in a carriage return, a line feed may follow.
             lines = lines[:-1]
-        reader = _python_reader((line.decode("latin-1") for line in lines), self.dialect)
+        reader = python_reader((line.decode("latin-1") for line in lines), self.dialect)
         rows: list[list[str]] = []
         starts: list[int] = []
         first = 0
@@ -257,7 +249,7 @@ class _Parser:
             except StopIteration:
                 break
             except csv.Error:
-                if reader.line_num == len(lines) and not self._is_end and not _is_closed(lines[first:], self.dialect):
+                if reader.line_num == len(lines) and not self._is_end and not is_closed(lines[first:], self.dialect):
                     break
                 raise self._quote_error(lines[first : reader.line_num], self._line + first) from None
             if row:
@@ -268,7 +260,7 @@ class _Parser:
 
     def _quote_error(self, lines: Sequence[bytes], first_line: int) -> DataError:
         """Return the error of a row with a quote that is closed within a field, or never."""
-        opened, closed = _last_quote(b"".join(lines), self.dialect)
+        opened, closed = last_quote(b"".join(lines), self.dialect)
         text = b"".join(lines)
         line = first_line + text.count(b"\n", 0, opened)
         shown = line_start(text[opened:].splitlines()[0])
@@ -299,62 +291,3 @@ class _Parser:
         if is_short or self.options.columns:
             return ""
         return "; if the file has no header, name its columns with the option columns"
-
-
-def row_ends(data: np.ndarray, dialect: Dialect) -> np.ndarray | None:
-    """Return where rows end in a block (n,) uint8; None unless all quotes are around fields, or twice within quotes."""
-    newlines = np.flatnonzero(data == ord("\n"))
-    if dialect.quote is None:
-        return newlines + 1
-    mark = ord(dialect.quote)
-    quotes = np.flatnonzero(data == mark)
-    if not len(quotes):
-        return newlines + 1
-    separators = [ord(dialect.delimiter), ord("\n"), mark]
-    opening = quotes[::2]
-    before = data[opening[opening > 0] - 1]
-    closing = quotes[1::2]
-    after = data[closing[closing < len(data) - 1] + 1]
-    if not (np.isin(before, separators).all() and np.isin(after, [*separators, ord("\r")]).all()):
-        return None
-    return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
-
-
-def _python_reader(lines: Iterable[str], dialect: Dialect) -> Any:
-    """Return a reader of Python's csv module. A quote that is closed within a field, or never, is an error."""
-    if dialect.escape:
-        # For Python, an escape drops out before any letter; for Spark and others, only before what it protects.
-        protected = re.escape(f"{dialect.escape}{dialect.quote or ''}{dialect.delimiter}")
-        pattern = re.compile(f"({re.escape(dialect.escape)}[{protected}\r\n])|{re.escape(dialect.escape)}")
-        double = 2 * dialect.escape
-        lines = (pattern.sub(lambda found: found[1] or double, line) for line in lines)
-    return csv.reader(
-        lines,
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote,
-        escapechar=dialect.escape,
-        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-        strict=True,
-    )
-
-
-def _is_closed(lines: Sequence[bytes], dialect: Dialect) -> bool:
-    """Return whether a field in quotes was closed, which Python's csv module has called an error."""
-    return _last_quote(b"".join(lines), dialect)[1] is not None
-
-
-def _last_quote(text: bytes, dialect: Dialect) -> tuple[int, int | None]:
-    """Return where the field in quotes begins whose end is wrong, and where it ends; None: nowhere in the text."""
-    mark, separator = (re.escape((one or "\0").encode()) for one in (dialect.quote, dialect.delimiter))
-    inner = rb"[^" + mark + rb"]|" + mark + mark
-    if dialect.escape:
-        inner = re.escape(dialect.escape.encode()) + rb".|" + inner
-    quoted = mark + rb"(?s:" + inner + rb")*+"
-    opened = 0
-    for field in re.finditer(rb"(?:^|\A|" + separator + rb")(" + quoted + rb")(" + mark + rb"?)", text, re.MULTILINE):
-        opened = field.start(1)
-        if not field[2]:
-            return opened, None
-        if text[field.end() : field.end() + 1] not in (b"", b"\r", b"\n", dialect.delimiter.encode()):
-            return opened, field.end()
-    return opened, None

@@ -14,7 +14,7 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start, listed, pluralize
-from .delimited import Dialect, row_ends
+from .dialect import Dialect, row_ends
 from .source import Partition, SourceFile, line_blocks
 
 #: Usual names of the columns of an edge's two nodes, in lower case.
@@ -61,6 +61,7 @@ class Found:
     notices: list[str] = field(default_factory=list)  # what may be a mistake
     is_weight_named: bool = False  # whether a column has the name of the weights
     are_two_kinds: bool = False  # whether the columns have nodes of two kinds
+    comments: list[bytes] = field(default_factory=list)  # of the list that is read
     first_edge: tuple[str, str] | None = None  # the first line of a list, which might also be a header
 
     def count(self, name: str, number: int) -> None:
@@ -162,22 +163,22 @@ def read_list(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[
     with # or % are comments. Blanks around a name do not count. A name may be in quotes, as in Python's module csv.
     """
     list_format = None
-    comments: list[bytes] = []
+    found.comments = []
     for data, line in line_blocks(file, Partition(file)):
         # Comments and blanks become empty lines, so that the other lines keep their numbers.
-        text, some = _without_comments(data, options.comments)
-        comments += some
+        text, comments = _without_comments(data, options.comments)
+        found.comments += comments
         if not text.strip():
             continue
         if list_format is None:
             number, first = next((number, one) for number, one in enumerate(text.split(b"\n"), line) if one.strip())
-            list_format = _list_format(file, text, first, number, options, comments, found)
+            list_format = _list_format(file, text, first, number, options, found)
             if list_format.has_header:
                 text = text.replace(first, b"", 1)
             elif found.first_edge is None:
                 found.first_edge = _first_edge(first, list_format)
         yield _parse(file, text, line, list_format)
-    _note_comments(file, comments, list_format, options, found)
+    _note_comments(file, list_format, options, found)
 
 
 def _without_comments(data: bytes, marks: str) -> tuple[bytes, list[bytes]]:
@@ -190,10 +191,9 @@ def _without_comments(data: bytes, marks: str) -> tuple[bytes, list[bytes]]:
     return re.sub(rb"(?m)^[ \t]*\r?$|\r$", b"", data), comments
 
 
-def _note_comments(
-    file: SourceFile, comments: list[bytes], list_format: _ListFormat | None, options: EdgeOptions, found: Found
-) -> None:
+def _note_comments(file: SourceFile, list_format: _ListFormat | None, options: EdgeOptions, found: Found) -> None:
     """Count comments, and say which might be edges, and which contradict the options."""
+    comments = found.comments
     found.count("comments", len(comments))
     text = b"\n".join(comments)
     if list_format is not None:
@@ -228,7 +228,6 @@ def _list_format(
     first: bytes,
     number: int,
     options: EdgeOptions,
-    comments: list[bytes],
     found: Found,
 ) -> _ListFormat:
     """Return the format of a list from its first line, which is line ``number`` of the file, and those below."""
@@ -250,7 +249,7 @@ def _list_format(
         if len(fields) > 1 and (is_known or (len(fields) in (2, 3) and all(fields))):
             numbers = lambda column: _are_numbers(below, column)  # noqa: E731
             return plain._replace(columns=edge_columns(names, options, where, numbers, found), has_header=True)
-    if len(fields) == 4 and any(_KONECT.match(one) for one in comments):
+    if len(fields) == 4 and any(_KONECT.match(one) for one in found.comments):
         # A time follows the weight.
         plain = plain._replace(columns=[0, 1, 2])
         found.facts["skipped_columns"] = ["the fourth"]

@@ -272,7 +272,7 @@ def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions, found: Found)
     ends = [(number_of[first], number_of[second]) for first, second, *_ in graph.edges]
     source, target = np.array(ends, np.int32).reshape(-1, 2).T
     weights = None if options.weighted is False else _weights_of_networkx(graph, options.weight)
-    return _edges_of_numbers(names.take(pa.array(order)), source, target, weights, where, options, found)
+    return _edges_of_numbers(names.take(pa.array(order)), (source, target), weights, where, options, found)
 
 
 def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | None:
@@ -304,7 +304,7 @@ def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found:
         )
     _note_first_edge(names, source, target, where, found)
     return _edges_of_numbers(
-        names, source, target, _weights_of_pairs(parts, where, options, found), where, options, found
+        names, (source, target), _weights_of_pairs(parts, where, options, found), where, options, found
     )
 
 
@@ -323,14 +323,14 @@ def _note_first_edge(names: pa.Array, source: np.ndarray, target: np.ndarray, wh
 
 def _edges_of_numbers(
     names: pa.Array,
-    source: np.ndarray,
-    target: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
     weights: np.ndarray | None,
     where: str,
     options: EdgeOptions,
     found: Found,
 ) -> Edges:
     """Return the edges between nodes given by their numbers (N,) int32, with weights (N,) float64 if there are any."""
+    source, target = ends
     if not options.directed:
         # Both directions of an undirected edge become entries of the upper triangle, where they add up.
         source, target = np.minimum(source, target), np.maximum(source, target)

@@ -1,0 +1,75 @@
+"""The dialect of files of rows: where rows end, and which quote is wrong."""
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Dialect(NamedTuple):
+    """How the rows of a file are written."""
+
+    delimiter: str
+    quote: str | None  # around fields, and twice within them; None: quotes are letters like others
+    escape: str | None  # before a quote or a delimiter that is part of a field
+
+
+def row_ends(data: np.ndarray, dialect: Dialect) -> np.ndarray | None:
+    """Return where rows end in a block (n,) uint8; None unless all quotes are around fields, or twice within quotes."""
+    newlines = np.flatnonzero(data == ord("\n"))
+    if dialect.quote is None:
+        return newlines + 1
+    mark = ord(dialect.quote)
+    quotes = np.flatnonzero(data == mark)
+    if not len(quotes):
+        return newlines + 1
+    separators = [ord(dialect.delimiter), ord("\n"), mark]
+    opening = quotes[::2]
+    before = data[opening[opening > 0] - 1]
+    closing = quotes[1::2]
+    after = data[closing[closing < len(data) - 1] + 1]
+    if not (np.isin(before, separators).all() and np.isin(after, [*separators, ord("\r")]).all()):
+        return None
+    return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
+
+
+def python_reader(lines: Iterable[str], dialect: Dialect) -> Any:
+    """Return a reader of Python's csv module. A quote that is closed within a field, or never, is an error."""
+    if dialect.escape:
+        # For Python, an escape drops out before any letter; for Spark and others, only before what it protects.
+        protected = re.escape(f"{dialect.escape}{dialect.quote or ''}{dialect.delimiter}")
+        pattern = re.compile(f"({re.escape(dialect.escape)}[{protected}\r\n])|{re.escape(dialect.escape)}")
+        double = 2 * dialect.escape
+        lines = (pattern.sub(lambda found: found[1] or double, line) for line in lines)
+    return csv.reader(
+        lines,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        strict=True,
+    )
+
+
+def is_closed(lines: Sequence[bytes], dialect: Dialect) -> bool:
+    """Return whether a field in quotes was closed, which Python's csv module has called an error."""
+    return last_quote(b"".join(lines), dialect)[1] is not None
+
+
+def last_quote(text: bytes, dialect: Dialect) -> tuple[int, int | None]:
+    """Return where the field in quotes begins whose end is wrong, and where it ends; None: nowhere in the text."""
+    mark, separator = (re.escape((one or "\0").encode()) for one in (dialect.quote, dialect.delimiter))
+    inner = rb"[^" + mark + rb"]|" + mark + mark
+    if dialect.escape:
+        inner = re.escape(dialect.escape.encode()) + rb".|" + inner
+    quoted = mark + rb"(?s:" + inner + rb")*+"
+    opened = 0
+    for field in re.finditer(rb"(?:^|\A|" + separator + rb")(" + quoted + rb")(" + mark + rb"?)", text, re.MULTILINE):
+        opened = field.start(1)
+        if not field[2]:
+            return opened, None
+        if text[field.end() : field.end() + 1] not in (b"", b"\r", b"\n", dialect.delimiter.encode()):
+            return opened, field.end()
+    return opened, None

@@ -130,6 +130,9 @@ def needing_filesystem(url: str) -> Iterator[None]:
         for library, package in FILESYSTEMS.items():
             if library in str(error):
                 raise missing(library, package, url) from None
+        if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name:
+            library = error.__cause__.name.partition(".")[0]
+            raise missing(library, library, url) from None
         raise
 
 

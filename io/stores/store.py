@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import unquote
 
 import fsspec
 import numpy as np
@@ -102,6 +103,9 @@ def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     without_password(url)
     if "::" in url and not _joins_urls(url):
         return fsspec.filesystem("file"), make_path_posix(url)
+    if url.startswith("file://") and "%" in url and not Path(url.removeprefix("file://")).exists():
+        # Such a URL has %20 for a blank, as pathlib writes it. fsspec takes it literally.
+        url = unquote(url)
     try:
         with needing_filesystem(url):
             return fsspec.core.url_to_fs(url)

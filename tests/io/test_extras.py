@@ -20,6 +20,16 @@ PROGRAMS = [
     ),
     ("s3fs", "from corpusmill import Corpus; Corpus('s3://a/b')", "s3://a/b: needs s3fs; pip install 'corpusmill[s3]'"),
     (
+        "huggingface_hub",
+        "from corpusmill import ingest; ingest('hf://datasets/a/b.csv', 'unused')",
+        "hf://datasets/a/b.csv: needs huggingface_hub; pip install huggingface_hub",
+    ),
+    (
+        "paramiko",
+        "from corpusmill import ingest; ingest('sftp://host/b.csv', 'unused')",
+        "sftp://host/b.csv: needs paramiko; pip install paramiko",
+    ),
+    (
         "matplotlib",
         "from corpusmill.pipeline.cells.cistopic.grid import plot; plot({}, 'grid.png')",
         "grid.png: needs matplotlib; pip install 'corpusmill[plot]'",

@@ -436,3 +436,26 @@ def test_mixed_formats(tmp_path):
 def test_an_unknown_option_is_refused(tmp_path, option):
     with pytest.raises(ValueError, match="is not known: choose one of"):
         read(write_lines(tmp_path / "x.txt", ["a"]), **option)
+
+
+@pytest.mark.parametrize(
+    "content, match",
+    [
+        (b"%PDF-1.4\n...", "a PDF file; extract its text first"),
+        (b"{\\rtf1 text}", "a file of RTF"),
+        (gzip.compress(b"one two\n"), r"compressed by gzip; let its name end in \.gz"),
+        (b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "a zip archive or a document of Office"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(90), "choose format=h5ad or format=10x-h5"),
+        (b"FEA1" + bytes(9), "Feather of version 1"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.jsonl"])
+def test_files_of_no_format_are_refused_by_content(tmp_path, name, content, match):
+    (tmp_path / name).write_bytes(content)
+    refuses(str(tmp_path / name), match)
+
+
+def test_json_lines_of_another_name_are_not_taken_for_text(tmp_path):
+    write_jsonl(tmp_path / "x.log", [{"text": "one"}, {"text": "two"}])
+    refuses(tmp_path / "x.log", "the lines are JSON objects .*: jsonl, or lines if this is text")
+    assert read(tmp_path / "x.log", format="jsonl")[1] == [["one"], ["two"]]

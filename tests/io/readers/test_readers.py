@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 import scipy.io
@@ -435,3 +436,55 @@ def test_a_name_that_looks_like_a_pattern(tmp_path):
 
 def test_an_array_of_strings():
     assert collect(open_in_memory(np.array(DOCUMENTS), ReadOptions()))[1] == TOKENS
+
+
+# --- recognised formats ---
+
+ROWS = pa.table({"text": ["one fish", "two"], "id": ["a", "b"]})
+
+
+def _arrow(path, make):
+    with make(str(path), ROWS.schema) as writer:
+        for batch in ROWS.to_batches(max_chunksize=1):
+            writer.write_batch(batch)
+
+
+#: What writes a file, by its format.
+BY_CONTENT = {
+    "parquet": lambda path: pq.write_table(ROWS, path),
+    "arrow": lambda path: _arrow(path, pa.ipc.new_file),
+    "arrow stream": lambda path: _arrow(path, pa.ipc.new_stream),
+    "feather": lambda path: pyarrow.feather.write_feather(ROWS, str(path), compression="zstd"),
+}
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.feather", "x.txt", "x", "x.csv", "x.data"])
+@pytest.mark.parametrize("write", BY_CONTENT.values(), ids=BY_CONTENT)
+def test_tables_are_recognised_by_content(tmp_path, write, name):
+    write(tmp_path / name)
+    assert read(str(tmp_path / name), key="id") == (["a", "b"], [["one", "fish"], ["two"]])
+    assert read(str(tmp_path / name))[0] == [f"{name}:1", f"{name}:2"]
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.mtx", "x", "x.txt", "x.mtx.gz"])
+@pytest.mark.parametrize("form", ["npz", "mtx"])
+def test_matrices_are_recognised_by_content(tmp_path, name, form):
+    if form == "npz":
+        if name.endswith(".gz"):
+            pytest.skip("SciPy's archive is packed by itself")
+        with (tmp_path / name).open("wb") as file:
+            scipy.sparse.save_npz(file, scipy.sparse.csr_matrix(COUNTS))
+    else:
+        scipy.io.mmwrite(tmp_path / "made.mtx", scipy.sparse.csr_matrix(COUNTS))
+        content = (tmp_path / "made.mtx").read_bytes()
+        (tmp_path / "made.mtx").unlink()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    np.testing.assert_array_equal(counts_of(read(tmp_path / name)[1], ["0", "1", "2", "3"]), COUNTS)
+
+
+def test_a_url_of_a_file_may_be_escaped(tmp_path):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "50%25.txt").write_text("one two\n")
+    path = tmp_path / "a b" / "50%25.txt"
+    for url in (path.as_uri(), f"file://{path}", str(path)):
+        assert read(url)[1] == [["one", "two"]]

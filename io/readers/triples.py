@@ -4,6 +4,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,8 @@ class TriplesReader(Reader):
     """
 
     is_ordered = False
+    #: Most words that the vocabulary may have beyond those of the header.
+    most_spare_names: ClassVar[int] = 0
 
     def partitions(self) -> Iterable[Partition]:
         """Return one partition per file."""
@@ -65,7 +68,7 @@ class TriplesReader(Reader):
                 f"{file.url}, line {header.n_lines}: a negative number of documents or words; correct the header"
             )
         names = read_names(self.options.vocabulary_file)
-        if names is not None and len(names) != header.n_words:
+        if names is not None and not header.n_words <= len(names) <= header.n_words + self.most_spare_names:
             raise DataError(
                 f"{file.url}: its header says {header.n_words} words, but {self.options.vocabulary_file} has "
                 f"{len(names)}"
@@ -80,6 +83,8 @@ class DocwordReader(TriplesReader):
     """The UCI bag-of-words format: lines D, W and NNZ, then lines of document, word and count."""
 
     kind = "Docword"
+    # gensim writes the number of the last word that occurs into the header, and all words into the vocabulary.
+    most_spare_names = 1 << 62
 
     def header(self, file: SourceFile) -> Header:
         """Read the first three lines."""

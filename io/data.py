@@ -25,6 +25,8 @@ from .stores.store import Store
 
 #: A string that is a URL and nothing else.
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+#: How tables of other libraries become tables of Arrow, the best way first.
+TO_ARROW = ("__arrow_c_stream__", "to_arrow", "__dataframe__")
 #: What is iterable, but has no documents in a certain order.
 _NO_DOCUMENTS = (bytes, bytearray, memoryview, Mapping, set, frozenset)
 
@@ -120,8 +122,10 @@ def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
     if _is_number(first):
         # An array of one dimension, which is refused for its shape.
         return Kind.MATRIX if hasattr(data, "__array__") else Kind.UNKNOWN
-    if isinstance(first, np.ndarray | list | tuple) and len(first) and _is_number(first[0]):
-        return Kind.MATRIX if isinstance(data, Sequence) else Kind.UNKNOWN
+    if isinstance(first, np.ndarray | list | tuple) and len(first) and any(map(_is_number, first)):
+        # A row with text too is one of a table.
+        is_matrix = isinstance(data, Sequence) and not any(isinstance(value, str) for value in first)
+        return Kind.MATRIX if is_matrix else Kind.UNKNOWN
     return Kind.DOCUMENTS if is_list_of_words(first) else Kind.UNKNOWN
 
 
@@ -193,7 +197,7 @@ def is_table(data: Any) -> bool:
     """Return whether an object is a table with named columns, and not a single column."""
     if is_dask_collection(data):
         return getattr(data, "ndim", 1) == 2
-    if not hasattr(data, "__arrow_c_stream__") and not isinstance(data, Iterable):
+    if not any(hasattr(data, name) for name in TO_ARROW) and not isinstance(data, Iterable):
         return False
     return hasattr(data, "columns") or hasattr(data, "column_names")
 
@@ -274,6 +278,8 @@ def refusal(data: Data, caller: str, takes: str) -> DataError:
     described = type(given).__name__
     if isinstance(given, list | tuple | np.ndarray) and len(given):
         described += f" of {type(given[0]).__name__}"
+        if isinstance(given[0], list | tuple) and any(isinstance(value, str) for value in given[0]):
+            takes += ", and of the rows of a table the texts alone, [row[NUMBER] for row in rows]"
     return DataError(f"{caller} takes {takes}, not {described}")
 
 

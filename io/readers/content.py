@@ -77,13 +77,13 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     return by_name
 
 
-def check_encoding(files: Sequence[SourceFile]) -> None:
+def check_encoding(files: Sequence[SourceFile], advice: str = "ingest it with encoding={}") -> None:
     """Raise DataError if a file of text begins with the mark of another encoding than UTF-8."""
     for file in files[:CHECKED_FILES]:
         beginning = b"" if file.encoding else _read_beginning(file)
         for mark, encoding in _MARKS.items():
             if beginning.startswith(mark):
-                raise DataError(f"{file.url}: text in {encoding.upper()}; ingest it with encoding={encoding}")
+                raise DataError(f"{file.url}: text in {encoding.upper()}; {advice.format(encoding)}")
 
 
 def check_is_text(files: Sequence[SourceFile]) -> None:

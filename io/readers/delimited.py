@@ -5,6 +5,7 @@ Arrow parses rows whose quotes are as in RFC 4180. Python's csv module parses al
 
 import codecs
 import csv
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ from .tables import check_columns, kept_columns
 
 #: Bytes of rows that Arrow parses at once; its sizes are 32-bit integers.
 MOST_ARROW_BYTES = 1 << 30
+#: Bytes of the longest mark at the start of a file: that of UTF-8, and Excel's line "sep=;".
+LONGEST_MARK = 10
 #: What a delimiter may be, as a message about another one suggests it.
 OTHER_DELIMITERS = ("\t", ";", "|", ",")
 
@@ -110,8 +113,14 @@ class _Parser:
         self._is_end = False
         self._line = 1  # of the file at which the buffer begins
         self._row = 1
-        self._read()
+        while len(self._buffer) < LONGEST_MARK and not self._is_end:
+            self._read()
         self._buffer = self._buffer.removeprefix(codecs.BOM_UTF8)
+        # Excel writes and reads the delimiter there.
+        named = re.match(rb"sep=([\x20-\x7e\t])\r?\n", self._buffer)
+        if named and options.delimiter in (None, named[1].decode()):
+            self.dialect = self.dialect._replace(delimiter=named[1].decode())
+            self._drop(named.end())
         self._header = list(options.columns) or self._read_header()
         wanted = wanted_columns(options)
         where = "the columns, by the first line of the file," if not options.columns else "the option columns"

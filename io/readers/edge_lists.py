@@ -259,7 +259,8 @@ def _list_format(
             f"{where}: an edge is two names and maybe a weight, separated by tabs, commas, semicolons or blanks, "
             f"not {line_start(first)!r}{_hint(first) or (further if len(fields) > 2 else '')}"
         )
-    return plain
+    # A third column may have labels.
+    return plain._replace(columns=[0, 1]) if options.weighted is False else plain
 
 
 def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions) -> _ListFormat:

@@ -117,7 +117,7 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
             raise DataError(f"{source}: {len(files)} matrices; give one matrix, or several lists of edges")
         return _read_matrix(files[0], format_name, options, found)
     if format_name == "edges":
-        check_encoding(files)
+        check_encoding(files, "convert it to UTF-8: iconv -f {} -t UTF-8 FILE")
     read = {"parquet": _read_parquet, "arrow": _read_arrow, "edges": read_list}[format_name]
     # Nodes get their numbers after all files are read, so that the order of the files does not matter.
     pairs = [part for file in files for part in read(file, options, found)]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
-from ..data import as_mapping, column_names, is_dask_collection, is_row, is_table, items_of
+from ..data import TO_ARROW, as_mapping, column_names, is_dask_collection, is_row, is_table, items_of
 from ..errors import DataError
 from ..matrices.memory import is_missing
 from ..messages import listed
@@ -21,8 +21,6 @@ from .kept import KeptColumn, kept_column, values_column
 from .reader import InMemoryReader
 from .source import Partition
 
-#: How tables of other libraries become tables of Arrow, the best way first.
-TO_ARROW = ("__arrow_c_stream__", "to_arrow", "__dataframe__")
 #: Rows of dictionaries that become one batch.
 BATCH_ROWS = 4096
 

@@ -101,9 +101,10 @@ def _check_for_rows(documents: Sequence[Any], first: int) -> None:
     """
     rows = [document for document in documents if document is not None]
     length = len(rows[0]) if rows else 0
-    if len(rows) < 2 or not length or any(len(row) != length for row in rows):
+    are_tuples = all(isinstance(row, tuple) for row in rows)
+    if not length or (len(rows) < 2 and not are_tuples) or any(len(row) != length for row in rows):
         return
-    if length > 1 and not all(isinstance(row, tuple) for row in rows):
+    if length > 1 and not are_tuples:
         return
     for place in range(length):
         if all(len(row[place].split()) > 1 for row in rows):

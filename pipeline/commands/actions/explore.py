@@ -2,7 +2,6 @@
 
 import asyncio
 import csv
-import io
 import signal
 import webbrowser
 from collections.abc import Callable
@@ -67,14 +66,16 @@ def _read_labels(path: str | None) -> dict[str, str] | None:
         return None
     store, name = split_path(path)
     text = store.read_bytes(name).decode("utf-8", "replace")
-    lines = [line for line in text.splitlines() if line.strip()]
-    separator = next((mark for mark in "\t," if lines and mark in lines[0]), None)
-    if separator is None:
-        rows = [line.split(maxsplit=1) for line in lines]
-    else:
-        rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
-    for number, row in enumerate(rows, 1):
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    separator = next((mark for mark in "\t," if lines and mark in lines[0][1]), None)
+    labels: dict[str, str] = {}
+    for number, line in lines:
+        # Each line is read alone, so that a quote that is not closed ends with it.
+        row = line.split(maxsplit=1)
+        if separator is not None:
+            row = next(csv.reader([line], delimiter=separator))
         if len(row) < 2:
             raise DataError(f"{path}, line {number}: give a name and a label on each line")
-    # Of several labels, the first counts.
-    return {row[0]: row[1] for row in reversed(rows)}
+        # Of several labels, the first counts.
+        labels.setdefault(row[0], row[1])
+    return labels

@@ -112,7 +112,8 @@ def read_word2vec(
     table = _without_repetitions(path, VectorTable(words, vectors))
     if vocabulary_path is None:
         return table
-    return table._replace(counts=_read_counts(vocabulary_path, table.words))
+    counts = _read_counts(vocabulary_path, table.words, encoding, unicode_errors)
+    return table._replace(counts=counts)
 
 
 def _without_repetitions(path: str, table: VectorTable) -> VectorTable:
@@ -243,13 +244,14 @@ def _read_binary(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes]
     return words, vectors, buffer[start:] + file.read(BINARY_BYTES_PER_READ)
 
 
-def _read_counts(path: str, words: list[str]) -> np.ndarray:
+def _read_counts(path: str, words: list[str], encoding: str, unicode_errors: str) -> np.ndarray:
     count_of: dict[str, int] = {}
     try:
         with _opened(path) as file:
             for line in file:
-                word, count = line.decode().split()
-                count_of[word] = int(count)
+                # A word may have blanks. The first of equal words counts, as for the vectors.
+                word, count = line.rsplit(None, 1)
+                count_of.setdefault(word.decode(encoding, unicode_errors), int(count))
         return np.array([count_of[word] for word in words], np.int64)
     except KeyError as error:
         raise DataError(f"{path}: has no count for the word {error}") from None

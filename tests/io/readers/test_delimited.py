@@ -67,6 +67,7 @@ WRITERS = {
     "pandas": (of_pandas, {}),
     "pandas, escapes": (lambda table: of_pandas(table, doublequote=False, escapechar="\\"), {"escape": "\\"}),
     "R": (lambda table: of_pandas(table, quoting=csv.QUOTE_NONNUMERIC), {}),
+    "excel": (lambda table: "\ufeffsep=;\r\n" + of_python(table, delimiter=";"), {}),
     "arrow": (of_arrow, {}),
     "spark": (of_spark, {"escape": "\\"}),
     "a header given": (

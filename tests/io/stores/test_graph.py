@@ -600,6 +600,7 @@ COLLECTIONS = {
         [("person", "friend"), ("ann", "bob"), ("bob", "cat")],
         "read it with --header",
     ),
+    "labels of edges": ("a b friend\nb c foe\n", {"weighted": False}, [("a", "b"), ("b", "c")], None),
     "two kinds": ("user,item\nu1,i1\nu2,i1\n", {}, [("u1", "i1"), ("u2", "i1")], None),
 }
 

@@ -118,7 +118,7 @@ def test_evaluate_prints_the_coherence_of_each_topic_and_the_mean_last(corpus, s
         (["topics", "word2vec"], "word2vec models have no topics; lda and nmf models do"),
         (["export", "nmf", "--format", "mallet"], "MALLET's files are for LDA models"),
         (["export", "lda", "--format", "vectors"], "lda models have no word vectors; word2vec, "),
-        (["export", "word2vec", "--format", "vectors"], "ends in one of .txt, .bin,"),
+        (["export", "word2vec", "--format", "vectors"], "ends in one of .txt, .vec, .bin,"),
         (["similar", "nmf", "w0"], "nmf models have no word vectors"),
         (["evaluate", "nmf", "--method", "completion"], "--method applies to lda models"),
         (["evaluate", "word2vec"], "lda and nmf models do; in Python, wv.evaluate_word_pairs"),

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import scipy.sparse
 from corpusmill import LDA, ingest
@@ -71,6 +72,8 @@ MATRICES = {
     "AnnData": lambda: anndata.AnnData(FRAME.astype(np.float32)),
 }
 TABLES = {
+    "frame with the protocol of data frames": lambda: FrameOfProtocol(pd.DataFrame({"text": TEXTS})),
+    "frame with a method to_arrow": lambda: FrameWithArrow({"text": TEXTS}),
     "frame of pandas": lambda: pd.DataFrame({"text": TEXTS, "year": range(4)}),
     "frame of polars": lambda: pl.DataFrame({"text": TEXTS}),
     "table of Arrow": lambda: pa.table({"text": TEXTS}),
@@ -93,6 +96,12 @@ IN_PARTS = {
 REFUSED = {
     "cursor": lambda: cursor(),
     "rows of a database": lambda: cursor().fetchall(),
+    "a row of a database": lambda: cursor().fetchall()[:1],
+    "rows with numbers": lambda: [(number, text) for number, text in enumerate(TEXTS)],
+    "rows with numbers at the end": lambda: [(text, number) for number, text in enumerate(TEXTS)],
+    "generator of rows of a database": lambda: (row for row in cursor()),
+    "records": lambda: np.rec.fromrecords(list(enumerate(TEXTS)), names="id,text"),
+    "set of Arrow": lambda: pyarrow.dataset.dataset(pa.table({"text": TEXTS})),
     "rows with two columns": lambda: [(str(number), text) for number, text in enumerate(TEXTS)],
     "lists of one text": lambda: [[text] for text in TEXTS],
     "array of objects with two dimensions": lambda: pd.DataFrame({"text": TEXTS}).values,
@@ -124,15 +133,36 @@ REFUSED = {
 }
 
 
-class FrameOfColumns(dict):
+class FrameOfColumns:
     """A frame of a library without Arrow, which iterates over its columns, as polars before version 1.3 did."""
 
-    @property
-    def columns(self):
-        return list(self)
+    def __init__(self, values):
+        self.values = values
+        self.columns = list(values)
 
     def __iter__(self):
-        return iter(pa.array(column) for column in self.values())
+        return iter(pa.array(column) for column in self.values.values())
+
+
+class FrameWithArrow(FrameOfColumns):
+    """The same, with methods of polars."""
+
+    def to_arrow(self):
+        return pa.table(self.values)
+
+    def get_column(self, name):
+        return self.values[name]
+
+    def select(self, names):
+        return FrameWithArrow({name: self.values[name] for name in names})
+
+
+class FrameOfProtocol:
+    """A frame of a library that has only the protocol __dataframe__."""
+
+    def __init__(self, frame):
+        self.columns = list(frame.columns)
+        self.__dataframe__ = frame.__dataframe__
 
 
 def cursor(row_factory=None):

@@ -210,6 +210,13 @@ def test_counts_go_to_a_file_of_their_own(counted, wv, tmp_path):
         WordVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/none")
 
 
+def test_counts_of_words_with_blanks(tmp_path):
+    (tmp_path / "v").write_text("2 1\nnew york 1\na 2\n")
+    (tmp_path / "counts").write_text("new york 7\na 5\na 3\n")
+    found = WordVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/counts")
+    assert (found.index_to_key, found.counts.tolist()) == (["new york", "a"], [7, 5])
+
+
 def test_words_cut_within_a_character_are_repaired_on_request(tmp_path):
     (tmp_path / "v").write_bytes(b"1 2\n\xc3 1 2\n")
     with pytest.raises(DataError, match=r"row 1 is not utf-8; word2vec\.c cuts .*: pass unicode_errors='replace'"):

@@ -207,11 +207,22 @@ def _note_comments(file: SourceFile, list_format: _ListFormat | None, options: E
     konect, snap = _KONECT.match(text), _SNAP.search(text)
     found.are_two_kinds |= bool(konect and konect[1] == b"bip")
     says_directed = bool((konect and konect[1] == b"asym") or (snap and snap[1].lower() == b"directed"))
-    if says_directed and not options.directed:
+    if says_directed:
+        note_direction(file.url, "comments say", options, found)
+
+
+def note_direction(where: str, says: str, options: EdgeOptions, found: Found) -> None:
+    """Say that edges have a direction which the options ignore. ``says`` is what says so, such as "comments say"."""
+    if not options.directed:
         found.notices.append(
-            f"{file.url}: its comments say that the edges have a direction, and they are read without one; to keep it, "
-            f"read it with --directed (in Python, ingest_graph(..., directed=True))"
+            f"{where}: its {says} that edges have a direction, and they are read without one; to keep it, read them "
+            f"with --directed (in Python, ingest_graph(..., directed=True))"
         )
+
+
+def type_column(names: Sequence[str]) -> int | None:
+    """Return the position of the column in which Gephi writes whether an edge is directed; None if there is none."""
+    return next((position for position, name in enumerate(names) if name.lower() == "type"), None)
 
 
 def _first_edge(first: bytes, list_format: _ListFormat) -> tuple[str, str] | None:
@@ -248,6 +259,9 @@ def _list_format(
         is_known = usual_columns(names) is not None or options.source or options.target
         if len(fields) > 1 and (is_known or (len(fields) in (2, 3) and all(fields))):
             numbers = lambda column: _are_numbers(below, column)  # noqa: E731
+            types = type_column(names)
+            if types is not None and any(one[types : types + 1] == [b"Directed"] for one in below):
+                note_direction(file.url, "column 'Type' says", options, found)
             return plain._replace(columns=edge_columns(names, options, where, numbers, found), has_header=True)
     if len(fields) == 4 and any(_KONECT.match(one) for one in found.comments):
         # A time follows the weight.

@@ -20,7 +20,16 @@ from ..messages import pluralize
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
 from .content import check_encoding, format_by_content
-from .edge_lists import EdgeOptions, Found, Pairs, edge_columns, read_list, usual_columns
+from .edge_lists import (
+    EdgeOptions,
+    Found,
+    Pairs,
+    edge_columns,
+    note_direction,
+    read_list,
+    type_column,
+    usual_columns,
+)
 from .frames import arrow_batches
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some, stored_url
 from .tables import open_arrow
@@ -436,6 +445,9 @@ def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Fo
     names = table.column_names
     has_numbers = lambda column: is_type_of_numbers(table.schema.field(column).type)  # noqa: E731
     columns = [names[column] for column in edge_columns(names, options, where, has_numbers, found)]
+    types = type_column(names)
+    if types is not None and "Directed" in table.column(types).unique().to_pylist():
+        note_direction(where, "column 'Type' says", options, found)
     # In parts, because an array of strings has at most 2 GiB.
     for rows in table.to_batches(PARQUET_ROWS):
         source, target = (_cast_column(where, rows, name, pa.string()) for name in columns[:2])

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.io
@@ -644,6 +645,21 @@ def test_tables_follow_the_rules_of_files(library):
         assert read_edges(make({"x": ["a", "b"], "y": ["b", "c"], "n": [1, 2]})).is_weighted
     with pytest.warns(UserWarning, match="1 edge of weight 0 left out"):
         read_edges(make({"source": ["a", "b"], "target": ["b", "c"], "weight": [0, 2]}))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
+def test_the_column_of_gephi_for_directions_is_not_ignored(tmp_path, form):
+    table = pa.table({"Source": ["a", "b"], "Target": ["b", "c"], "Type": ["Directed", "Undirected"]})
+    source = table
+    if form != "frame":
+        source = str(tmp_path / f"edges.{form}")
+        write = pq.write_table if form == "parquet" else pyarrow.csv.write_csv
+        write(table, source)
+    with pytest.warns(UserWarning, match="its column 'Type' says that edges have a direction"):
+        read_edges(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_edges(source, EdgeOptions(directed=True))
 
 
 def test_what_was_found_is_stored(tmp_path):

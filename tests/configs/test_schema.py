@@ -51,7 +51,7 @@ def test_the_source_section_has_the_names_and_defaults_of_ingest():
     options = {f.name: f.default for f in dataclasses.fields(IngestOptions)}
     of_corpus = {"held_out", "chunk_tokens", "overwrite"}
     section = SourceConfig(path="x").model_dump(exclude={"path"})
-    section["keep"] = tuple(section["keep"])  # YAML has lists
+    section |= {name: tuple(section[name]) for name in ("keep", "columns")}  # YAML has lists
     assert section == {name: value for name, value in options.items() if name not in of_corpus}
 
 

@@ -25,7 +25,7 @@ extensions = [
     "docstrings",
     "pages",
 ]
-exclude_patterns = ["_build", "extensions"]
+exclude_patterns = ["_build", "extensions", "paper"]
 templates_path = ["templates"]
 # The references in docstrings are a list of papers. Not each is cited by its number.
 suppress_warnings = ["ref.footnote"]

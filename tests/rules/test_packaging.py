@@ -73,3 +73,19 @@ def test_a_checkout_names_its_commit_and_an_installation_does_not(tmp_path, monk
     assert version.version_with_commit().endswith(", changed)")
     monkeypatch.setenv("PATH", "")
     assert version.version_with_commit() == f"{plain} (commit unknown)"
+
+
+def test_the_paper_has_the_form_of_joss():
+    text = (ROOT / "docs" / "paper" / "paper.md").read_text()
+    _, header, body = text.split("---\n", 2)
+    described = yaml.safe_load(header)
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} == set(described)
+    places = {place["index"] for place in described["affiliations"]}
+    assert all(author["name"] and author["affiliation"] in places for author in described["authors"])
+    assert re.fullmatch(r"\d{1,2} [A-Z][a-z]+ \d{4}", described["date"])
+    sections = "Summary|Statement of need|State of the field|Software design|Research impact statement"
+    wanted = [*sections.split("|"), "AI usage disclosure", "Acknowledgements", "References"]
+    assert re.findall(r"^# (.+)$", body, re.MULTILINE) == wanted
+    assert 750 <= len(body.split()) <= 1750
+    entries = re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "paper" / "paper.bib").read_text(), re.MULTILINE)
+    assert sorted(set(re.findall(r"\[@(\w+)\]", body))) == sorted(entries)

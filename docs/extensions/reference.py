@@ -5,6 +5,8 @@ import inspect
 import itertools
 import json
 import re
+import sys
+from importlib.metadata import distribution
 from typing import get_args
 
 import click
@@ -16,6 +18,7 @@ from corpusmill.pipeline.commands.cli import errors, main
 from corpusmill.pipeline.engine import events, run
 from corpusmill.pipeline.models.base import saved
 from corpusmill.pipeline.publishing import versions
+from packaging.requirements import Requirement
 from pydantic_core import PydanticUndefined
 
 
@@ -213,8 +216,29 @@ def layout(module):
     return "\n".join(rows)
 
 
+def weight():
+    """Return a table of the packages that corpusmill needs without extras, with their sizes in this environment."""
+    sizes, waiting = {}, ["corpusmill"]
+    while waiting:
+        package = distribution(waiting.pop())
+        files = [package.locate_file(file) for file in package.files or []]
+        sizes[package.name.lower()] = sum(file.stat().st_size for file in files if file.is_file())
+        needed = [Requirement(line) for line in package.requires or []]
+        wanted = [each.name.lower() for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+        waiting += [name for name in wanted if name not in sizes and name not in waiting]
+    sizes.pop("corpusmill")  # a checkout has no files of its own in the environment
+    heavy = sorted(sizes, key=sizes.__getitem__, reverse=True)[:10]
+    rows = [(name, sizes.pop(name)) for name in heavy]
+    rows += [
+        (f"{len(sizes)} others", sum(sizes.values())),
+        ("**all**", sum(size for _, size in rows) + sum(sizes.values())),
+    ]
+    return "\n".join(["| package | MB |", "|---|---|", *(f"| {name} | {size / 1e6:.0f} |" for name, size in rows)])
+
+
 #: Names of the places in pages.
 GENERATED = {
+    "weight": weight,
     "commands": command_line,
     "configuration": configuration,
     "exit-codes": exit_codes,
@@ -227,3 +251,6 @@ GENERATED = {
     "layout-model": lambda: layout(saved),
     "layout-versions": lambda: layout(versions),
 }
+
+if __name__ == "__main__":  # python docs/extensions/reference.py weight
+    sys.stdout.write("".join(f"{GENERATED[name]()}\n" for name in sys.argv[1:]))

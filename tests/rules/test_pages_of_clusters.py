@@ -1,6 +1,7 @@
 """The commands of the pages about S3, TLS, SLURM and Kubernetes, as far as they run on one machine."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 import yaml
 from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster.open import pods_of
-from helpers.source_tree import ROOT
+from helpers.source_tree import PACKAGES, ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -195,23 +196,56 @@ def test_the_script_of_the_page_about_slurm_trains_on_its_workers():
 def manifest():
     """Return what dask-kubernetes sends to the operator for the configuration of the page."""
     pytest.importorskip("dask_kubernetes.operator")
-    (configuration,) = blocks("kubernetes.md", "yaml")
+    configuration, _, secrets = blocks("kubernetes.md", "yaml")
     Path("cluster.yaml").write_text(configuration)
-    return pods_of(load(["cluster.yaml"]).cluster.options)
+    Path("secrets.yaml").write_text(secrets)
+    return pods_of(load(["cluster.yaml", "secrets.yaml"]).cluster.options)
 
 
-def test_the_pods_of_the_page_about_kubernetes_are_valid(manifest):
+def test_the_manifests_of_the_page_about_kubernetes_are_valid(manifest):
     validator = pytest.importorskip("kubernetes_validate")
-    for part in ("scheduler", "worker"):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": part}, "spec": manifest["spec"][part]["spec"]}
-        validator.validate(pod, "1.30", strict=True)
-    assert manifest["spec"]["worker"]["replicas"] == 8
-    assert manifest["spec"]["worker"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "8Gi"
+    newest = int(validator.latest_version().split(".")[1])
+    assert newest >= 35
+    releases = [f"1.{minor}" for minor in range(25, newest + 1)]
     recipe = yaml.safe_load((ROOT / "configs" / "recipes" / "cronjob.yaml").read_text())
-    validator.validate(recipe, "1.30", strict=True)
+    manifests = [recipe, *yaml.safe_load_all(blocks("kubernetes.md", "yaml")[1])]
+    for part in ("scheduler", "worker"):
+        spec = manifest["spec"][part]["spec"]
+        manifests.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": part}, "spec": spec})
+    for release, checked in itertools.product(releases, manifests):
+        validator.validate(checked, release, strict=True)
+    assert manifest["spec"]["worker"]["replicas"] == 8
+    container = manifest["spec"]["worker"]["spec"]["containers"][0]
+    assert container["resources"]["limits"]["memory"] == "8Gi"
+    assert {"name": "AWS_SECRET_ACCESS_KEY"}.items() < container["env"][2].items()
     recipe["spec"]["jobTemplate"]["spec"]["backoffLimits"] = 3
     with pytest.raises(validator.ValidationError):
-        validator.validate(recipe, "1.30", strict=True)
+        validator.validate(recipe, releases[-1], strict=True)
+
+
+def test_the_image_is_what_the_page_about_kubernetes_says():
+    lines = (ROOT / "Dockerfile").read_text().replace("\\\n", "").splitlines()
+    steps = [line.split(maxsplit=1) for line in lines if line and not line.startswith(("#", " "))]
+    rest = dict(steps)
+    page = (PAGES / "kubernetes.md").read_text()
+    # An entry point would come before the commands that the operator gives to its pods.
+    assert "ENTRYPOINT" not in rest
+    user, _ = rest["USER"].split(":")
+    assert int(user) > 0
+    assert "ARG EXTRAS=s3" in lines and "`EXTRAS`" in page
+    folder = re.search(r"NUMBA_CACHE_DIR=(\S+)", " ".join(lines))[1]
+    assert f"`{folder}`" in page
+    run = next(argument for name, argument in steps if name == "RUN" and "doctor" in argument)
+    assert run.index("doctor") < run.index('chmod -R a+rwX /work "$NUMBA_CACHE_DIR"')
+    # The check of health fails if nothing listens at the port.
+    program = json.loads(rest["HEALTHCHECK"].split("CMD", 1)[1])
+    for port, code in ((None, 0), (free_port(), 1)):
+        environment = os.environ | ({} if port is None else {"HEALTH_PORT": str(port)})
+        done = subprocess.run([sys.executable, *program[1:]], env=environment, capture_output=True, check=False)
+        assert done.returncode == code
+    # What the image is built from is all that the package needs.
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert set(PACKAGES) | {"pyproject.toml", "README.md", "LICENSE"} == set(kept)
 
 
 def test_the_commands_of_the_pods_train_a_model(manifest):

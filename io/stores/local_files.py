@@ -1,13 +1,18 @@
-"""Files and folders on a local disk: replaced in one step, deleted, and flushed."""
+"""Files and folders on a local disk: replaced in one step, deleted, and flushed, with what each system has for it."""
 
 import ctypes
 import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 #: Errors of a disk without free space, of a user without quota, and of a limit of the size of files (ulimit -f).
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -41,8 +46,7 @@ def _describe_full_disk(number: int, path: Path) -> str:
 
 
 def _describe_large_file() -> str:
-    # Windows has no such module.
-    import resource
+    import resource  # Windows has no such module, and no such limit
 
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = "this file system allows" if most == resource.RLIM_INFINITY else f"this process may write ({most:,} bytes)"
@@ -110,7 +114,7 @@ def _renamed(source: Path, target: Path) -> bool:
 
 def exchange_paths(first: Path, second: Path) -> bool:
     """Exchange two paths in one step; return False if the system or the filesystem cannot."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    rename = c_function("renameat2")
     if rename is None:
         return False
     return rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0
@@ -126,8 +130,26 @@ def remove_path(path: Path) -> None:
 
 def flush_path(path: Path) -> None:
     """Write a file or the entries of a folder from the system's cache to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        # Windows flushes only files that are open for writing, and writes entries of folders by itself.
+        descriptor = os.open(path, os.O_RDONLY if fcntl else os.O_RDWR)
+    except PermissionError:
+        if fcntl is None and path.is_dir():
+            return
+        raise
+    try:
+        if hasattr(fcntl, "F_FULLFSYNC"):  # fsync of macOS leaves the data in the cache of the disk
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def c_function(name: str) -> Callable[..., int] | None:
+    """Return a function of the C library of this process, or None if the system has none of this name."""
+    try:
+        library = ctypes.CDLL(None)
+    except TypeError:  # Windows has no library without a name
+        return None
+    return getattr(library, name, None)

@@ -6,10 +6,16 @@ groups above it, hold for the process, wherever it is in the tree. Dask reads th
 
 import math
 import os
-import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
+
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
 
 #: A limit of an older kernel that means "none" is a number near 2**63.
 NO_LIMIT = 1 << 60
@@ -34,8 +40,8 @@ def memory_limits(root: Path = Path("/"), environment: Mapping[str, str] = os.en
     for folder in _groups("memory", root):
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             found.append(Limit(_number(folder / name), f"control group {folder / name}"))
-    for kind, name in ((resource.RLIMIT_AS, "ulimit -v"), (resource.RLIMIT_DATA, "ulimit -d")):
-        soft, _ = resource.getrlimit(kind)
+    for kind, name in (("RLIMIT_AS", "ulimit -v"), ("RLIMIT_DATA", "ulimit -d")) if resource else ():
+        soft, _ = resource.getrlimit(getattr(resource, kind))
         found.append(Limit(math.inf if soft == resource.RLIM_INFINITY else soft, name))
     for name, unit, factor in MEMORY_VARIABLES:
         # 0 stands for all memory of the machine.
@@ -46,7 +52,9 @@ def memory_limits(root: Path = Path("/"), environment: Mapping[str, str] = os.en
 
 def processor_limits(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[Limit]:
     """Return all limits of the number of processors, the least first."""
-    found = [Limit(os.cpu_count() or 1, "the machine"), Limit(len(os.sched_getaffinity(0)), "the processor affinity")]
+    found = [Limit(os.cpu_count() or 1, "the machine")]
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        found.append(Limit(len(os.sched_getaffinity(0)), "the processor affinity"))
     for folder in _groups("cpu", root):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         found.append(Limit(_ratio(quota, period), f"control group {folder / 'cpu.max'}"))
@@ -142,4 +150,4 @@ def _physical_memory(root: Path) -> float:
     for line in _text(root / "proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024
-    return math.inf
+    return psutil.virtual_memory().total if root == Path("/") else math.inf

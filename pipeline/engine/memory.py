@@ -1,10 +1,11 @@
 """The threads and the memory of workers: how much of a limit tasks may use, and how freed memory is used again."""
 
 import contextlib
-import ctypes
 import math
 from dataclasses import dataclass
 from pathlib import Path
+
+from ...io.stores.local_files import c_function
 
 #: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
 PLANNED_SHARE = 0.7
@@ -22,8 +23,6 @@ _MIB = 1 << 20
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
-#: The C library of this process.
-_LIBRARY = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def keep_freed_memory(limit: int) -> bool:
     there was a gap for it. So the end of the heap, in bytes a share of the memory limit, ``limit``, is kept for such
     arrays. Gaps below other arrays stay until `return_freed_memory`.
     """
-    set_option = getattr(_LIBRARY, "mallopt", None)
+    set_option = c_function("mallopt")
     if set_option is None:
         return False
     # At the end of the heap. glibc takes a number of 32 bits.
@@ -94,5 +93,7 @@ def peak_bytes() -> int:
 
 
 def return_freed_memory() -> None:
-    """Return all memory that this process has kept to the system."""
-    _LIBRARY.malloc_trim(0)
+    """Return all memory that this process has kept to the system, if its C library can."""
+    trim = c_function("malloc_trim")
+    if trim is not None:
+        trim(0)

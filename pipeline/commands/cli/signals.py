@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -58,9 +59,12 @@ def _resend_lost_stop(lost: "UnraisableHookArgs") -> None:
     else:
         sys.__unraisablehook__(lost)
         return
-    main_thread = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill"):
+        send = partial(signal.pthread_kill, threading.main_thread().ident)
+    else:
+        send = signal.raise_signal  # on Windows, after the call that blocks the main thread
     # A signal also interrupts a blocking call of the main thread; setting a flag would not.
-    threading.Timer(RESEND_AFTER_SECONDS, signal.pthread_kill, (main_thread, signum)).start()
+    threading.Timer(RESEND_AFTER_SECONDS, send, (signum,)).start()
 
 
 @contextmanager
@@ -71,6 +75,9 @@ def delay_interrupts() -> Iterator[None]:
     process still wants to end in an orderly way. Threads and processes that start inside the block inherit that the
     signal is blocked, and so do workers that such a thread starts later.
     """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows, where Ctrl-C reaches the workers, too
+        yield
+        return
     # Python starts its resource tracker with the first process, and then no longer blocks the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))

@@ -1,5 +1,6 @@
 """Arrays that wait on a worker for the cell that uses them next, in memory or on the worker's disk."""
 
+import contextlib
 import itertools
 import tempfile
 import threading
@@ -176,5 +177,7 @@ def _files_of(arrays: Arrays) -> dict[str, Path]:
 def release_files(arrays: Arrays) -> Arrays:
     """Delete the files that arrays are mapped from. The arrays can still be read."""
     for path in _files_of(arrays).values():
-        path.unlink()
+        # Windows does not delete mapped files. They go with the scratch folder.
+        with contextlib.suppress(PermissionError):
+            path.unlink()
     return {name: np.asarray(array) for name, array in arrays.items()}

@@ -25,7 +25,10 @@ def check_versions() -> str:
     """Return the versions in this process, and the processor for which kernels are compiled."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("corpusmill", "dask", "numba", "numpy")]
     processor = f"{register_bits()}-bit vectors on {binding.get_host_cpu_name()}"
-    return ", ".join([*versions, f"Python {platform.python_version()}", processor])
+    text = ", ".join([*versions, f"Python {platform.python_version()}", processor])
+    if platform.system() != "Linux":
+        raise Advice(f"{text}; corpusmill is tested on Linux, and on {platform.system()} at your own risk")
+    return text
 
 
 def check_memory(root: Path = Path("/")) -> str:

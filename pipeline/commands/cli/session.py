@@ -81,7 +81,7 @@ def open_session(
 @contextmanager
 def _open_cluster(cluster: "ClusterConfig", compare_versions: bool) -> Iterator["Client"]:
     from ...engine.cluster.open import await_cluster, open_cluster, starts_here
-    from ..actions.doctor.workers import differences_on_cluster
+    from ..actions.doctor.workers import differences_on_cluster, kernel_vectors, width_differences
 
     starts_workers_here = starts_here(cluster.kind)
     with ExitStack() as stack:
@@ -91,8 +91,11 @@ def _open_cluster(cluster: "ClusterConfig", compare_versions: bool) -> Iterator[
         assert client is not None, "only a synchronous configuration has no cluster"
         await_cluster(client, _report_cluster)
         # Workers that start here have the libraries of this process.
-        if compare_versions and not starts_workers_here and (differences := differences_on_cluster(client)):
-            _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
+        if compare_versions and not starts_workers_here:
+            if differences := differences_on_cluster(client):
+                _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
+            elif widths := width_differences(client.run(kernel_vectors)):
+                _report_cluster(widths)
         yield client
 
 

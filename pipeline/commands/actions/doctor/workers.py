@@ -1,5 +1,6 @@
 """Checks of the workers of a cluster: their libraries, their memory, and the store that they share."""
 
+import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 SHARED = ("corpusmill", "dask", "distributed", "msgpack", "cloudpickle", "numpy", "numba")
 
 
+#: Numba's settings for x86-64 processors, by the width of vectors in bits.
+SETTINGS_OF_WIDTHS = {
+    128: "NUMBA_CPU_NAME=nehalem and NUMBA_CPU_FEATURES=+avx,+fma",
+    256: "NUMBA_CPU_NAME=haswell and NUMBA_CPU_FEATURES=+avx2,+fma",
+}
+
+
 def check_workers(client: "Client") -> str:
     """Compare the versions on scheduler and workers with those here, and check the memory of the workers."""
     differences = differences_on_cluster(client)
@@ -25,6 +33,9 @@ def check_workers(client: "Client") -> str:
     if not workers:
         raise Problem("the cluster has no worker: start some, or wait until the queue starts them")
     smallest = min(worker["memory_limit"] for worker in workers)
+    widths = width_differences(client.run(kernel_vectors))
+    if widths:
+        raise Advice(widths)
     text = f"{len(workers)} with the versions of this process"
     if not smallest:
         raise Advice(f"{text}; without a memory limit: start them with --memory-limit, so that runs can be planned")
@@ -60,6 +71,28 @@ def _version(found: Mapping[str, Any], name: str) -> str:
         # The patch release of Python does not matter.
         return ".".join(str(dict(found["host"])["python"]).split(".")[:2])
     return str(found["packages"].get(name) or "missing")
+
+
+def kernel_vectors() -> tuple[str, int]:
+    """Return the architecture, and the width in bits of the vectors of kernels. Runs on a worker."""
+    from .....kernels.simd.tiles import register_bits
+
+    return platform.machine(), register_bits()
+
+
+def width_differences(vectors: Mapping[str, tuple[str, int]]) -> str:
+    """Return a sentence on workers whose kernels have vectors of other widths, and on the way out; "" if none has."""
+    widths: dict[tuple[str, int], list[str]] = {}
+    for worker, found in sorted(vectors.items()):
+        widths.setdefault(found, []).append(worker)
+    if len(widths) < 2:
+        return ""
+    texts = [
+        f"{bits}-bit vectors on {names[0]} ({machine}, {len(names)} in all)"
+        for (machine, bits), names in widths.items()
+    ]
+    setting = SETTINGS_OF_WIDTHS[min(bits for _, bits in widths)]
+    return f"{' and '.join(texts)}: results differ in the last bits; set {setting} on all x86-64 machines"
 
 
 def check_store(client: "Client", store: Store) -> str:

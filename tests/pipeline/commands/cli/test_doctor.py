@@ -16,6 +16,7 @@ from corpusmill.pipeline.commands.actions.doctor.storage import Scratch
 from corpusmill.pipeline.engine.device import has_cuda
 from helpers.groups import write_groups, write_limit
 from helpers.models import kernel_modules
+from helpers.narrow_registers import NARROW
 from helpers.s3_proxy import ignore_conditions, refuse_conditions
 
 
@@ -114,9 +115,23 @@ def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
     theirs = {"host": ours["host"], "packages": {**ours["packages"], "numpy": "1.0"}}
     text = workers.version_differences(ours, {"scheduler": ours, "tcp://a": theirs, "tcp://b": theirs})
     assert text == f"numpy is {importlib.metadata.version('numpy')} here and 1.0 on tcp://a and 1 more"
+    alike = workers.width_differences(client.run(workers.kernel_vectors))
+    assert alike == ""
     # Each process has its own memory, as each machine has its own /tmp.
     status, text = outcome(workers.check_store, client, Store("memory://runs"))
     assert (status, "all machines share" in text) == ("problem", True)
+
+
+def test_workers_with_vectors_of_other_widths_are_named_with_the_setting_that_makes_them_alike():
+    found = {"tcp://a": ("x86_64", 512), "tcp://b": ("x86_64", 256), "tcp://c": ("x86_64", 512)}
+    text = workers.width_differences(found)
+    assert text.startswith(
+        "512-bit vectors on tcp://a (x86_64, 2 in all) and 256-bit vectors on tcp://b (x86_64, 1 in all):"
+    )
+    settings = [dict(re.findall(r"(\w+)=(\S+?)(?: |$)", text)) for text in workers.SETTINGS_OF_WIDTHS.values()]
+    assert settings == [NARROW[128], NARROW[256]]
+    assert workers.SETTINGS_OF_WIDTHS[256] in text
+    assert workers.SETTINGS_OF_WIDTHS[128] in workers.width_differences(found | {"tcp://d": ("aarch64", 128)})
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from corpusmill.io.stores.corpus import Corpus
     from corpusmill.io.stores.graph import Graph
     from corpusmill.io.stores.matrix import Matrix, write_matrix
+    from corpusmill.pipeline.commands.actions.hub import from_pretrained, push_to_hub
     from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
     from corpusmill.pipeline.engine.cluster.watch import TaskLost
     from corpusmill.pipeline.engine.events import EpochFinished, RunFailed, RunFinished, RunStarted
@@ -53,9 +54,11 @@ _MODULES = {
     "TrainingWarning": "corpusmill.pipeline.models.base.advice",
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
     "WordVectors": "corpusmill.pipeline.models.vectors.vectors",
+    "from_pretrained": "corpusmill.pipeline.commands.actions.hub",
     "ingest": "corpusmill.pipeline.ingest.ingest",
     "ingest_graph": "corpusmill.pipeline.ingest.graph",
     "open_cluster": "corpusmill.pipeline.engine.cluster.open",
+    "push_to_hub": "corpusmill.pipeline.commands.actions.hub",
     "write_matrix": "corpusmill.io.stores.matrix",
 }
 
@@ -83,9 +86,11 @@ __all__ = [
     "Word2Vec",
     "WordVectors",
     "__version__",
+    "from_pretrained",
     "ingest",
     "ingest_graph",
     "open_cluster",
+    "push_to_hub",
     "write_matrix",
 ]
 

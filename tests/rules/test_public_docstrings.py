@@ -14,6 +14,7 @@ PUBLIC = {
     "corpusmill.io.stores.graph": ["Graph"],
     "corpusmill.io.stores.matrix": ["Matrix", "write_matrix"],
     "corpusmill.pipeline.cells.anndata": ["fit"],
+    "corpusmill.pipeline.commands.actions.hub": ["from_pretrained", "push_to_hub"],
     "corpusmill.pipeline.engine.algorithm": ["Algorithm"],
     "corpusmill.pipeline.engine.cluster.open": ["open_cluster"],
     "corpusmill.pipeline.engine.grid": ["GridAlgorithm"],

@@ -19,24 +19,29 @@ from .models import topics_by_size
 CARD_WORDS = 10
 
 
-def write_card(model_url: str, out: str, corpus_url: str | None = None) -> list[str]:
+def write_card(
+    model_url: str, out: str, corpus_url: str | None = None, licence: str | None = None, repo_id: str | None = None
+) -> list[str]:
     """Write README.md, where model hubs look for a card, and return its name.
 
-    ``corpus_url`` is the corpus that the model was trained on, if it was moved.
+    ``corpus_url`` is the corpus that the model was trained on, if it was moved. ``repo_id`` is the repository of the
+    Hugging Face Hub that the card is for.
     """
     meta = read_model_meta(model_url)
-    lines = [*_head(meta), *_data(meta, corpus_url), *_quality(meta), *_parameters(meta)]
+    lines = [*_head(meta, licence), *_data(meta, corpus_url), *_quality(meta), *_parameters(meta)]
     model = load_model(model_url)
     if isinstance(model, TopicModel):
         lines += _topics(model)
-    lines += _use(meta)
+    lines += _use(meta, repo_id)
     Store(out).write_bytes("README.md", "\n".join([*lines, ""]).encode())
     return ["README.md"]
 
 
-def _head(meta: JsonObject) -> Iterator[str]:
+def _head(meta: JsonObject, licence: str | None) -> Iterator[str]:
     yield "---"
     yield "library_name: corpusmill"
+    if licence is not None:
+        yield f"license: {json.dumps(licence)}"
     yield f"tags: [corpusmill, {meta['model']}]"
     yield "---"
     yield ""
@@ -93,7 +98,7 @@ def _topics(model: TopicModel) -> Iterator[str]:
         yield f"| {_escaped(name)} | {topic['size']:.1%} | {_escaped(words)} |"
 
 
-def _use(meta: JsonObject) -> Iterator[str]:
+def _use(meta: JsonObject, repo_id: str | None) -> Iterator[str]:
     kind = meta["model"]
     yield from ("", "## Use", "", "```python")
     if ":" in kind:
@@ -101,6 +106,10 @@ def _use(meta: JsonObject) -> Iterator[str]:
         yield "from corpusmill.pipeline.models.registry import load_model"
         yield ""
         yield 'model = load_model("FOLDER")'
+    elif repo_id is not None:
+        yield "from corpusmill import from_pretrained"
+        yield ""
+        yield f"model = from_pretrained({json.dumps(repo_id)})"
     else:
         name = estimator_class(kind).__name__
         yield f"from corpusmill import {name}"

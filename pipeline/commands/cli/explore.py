@@ -49,6 +49,8 @@ def explore(
       corpusmill explore demo/model --html topics.html
       corpusmill explore runs/graph/model --labels groups.tsv
     """
+    if not as_json:
+        click.echo("explore: reading the model and its documents", err=True)
     from ..actions.explore import open_page, serve, write_html
 
     explorer = open_page(url, corpus, limit, labels, compare)

@@ -63,6 +63,9 @@ def open_session(
     debug = click.get_current_context().find_root().params["debug"]
     cluster = config.cluster
     needs_no_workers = cluster.is_left_to_us and nbytes < SMALL_BYTES
+    if not as_json:
+        place = "this process" if cluster.kind == "synchronous" or needs_no_workers else cluster.kind
+        _report_cluster(f"{place}; loading libraries")
     with ExitStack() as stack:
         if cluster.kind == "synchronous" or needs_no_workers:
             # Dask is not even imported, which would take a third of a second.
@@ -111,6 +114,7 @@ def _report_metrics(sentence: str) -> None:
 def _quiet_libraries(debug: bool) -> Iterator[None]:
     """Hide warnings and the logs of libraries, here and in the workers, except with --debug."""
     import dask
+    import distributed  # noqa: F401 (sets the levels of its loggers)
 
     level = "warning" if debug else "critical"
     for name in NOISY_LOGGERS:

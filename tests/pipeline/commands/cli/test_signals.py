@@ -34,7 +34,9 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
     # Workers print nothing.
-    assert all(line.startswith(("train: ", "corpusmill: ")) for line in filter(None, err.splitlines())), err
+    assert all(line.startswith(("cluster: ", "train: ", "corpusmill: ")) for line in filter(None, err.splitlines())), (
+        err
+    )
     assert err.count("; the same command continues where this one stopped") == 1
     epochs = RunStore("long").step
     assert epochs >= 2

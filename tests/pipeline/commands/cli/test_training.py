@@ -214,9 +214,24 @@ def test_the_quick_start_on_two_workers_announces_the_live_page_also_without_bok
     quick = [*COMMAND, "run", "quickstart", "--set", "model.max_iter=6", "--set", "run.evaluate_every=3"]
     done = subprocess.run(quick, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
+    # The first word comes before the libraries, which take a second or more.
+    assert done.stderr.startswith("cluster: local; loading libraries\n")
     assert "train: live page http://" in done.stderr
     assert "1,069 documents and 120 held out" in done.stdout
     assert done.stdout.count("%") == 20
     assert "train: epoch 6/6" in done.stderr
     assert "Warning" not in done.stderr
     assert (tmp_path / "demo/report.html").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_dask_logs_only_what_is_critical():
+    program = """
+import logging
+from corpusmill.pipeline.commands.cli.session import _quiet_libraries
+with _quiet_libraries(debug=False):
+    import distributed
+    print(logging.getLogger("distributed.nanny").getEffectiveLevel() == logging.CRITICAL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

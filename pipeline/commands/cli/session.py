@@ -63,15 +63,14 @@ def open_session(
     debug = click.get_current_context().find_root().params["debug"]
     cluster = config.cluster
     needs_no_workers = cluster.is_left_to_us and nbytes < SMALL_BYTES
-    if not as_json:
-        place = "this process" if cluster.kind == "synchronous" or needs_no_workers else cluster.kind
-        _report_cluster(f"{place}; loading libraries")
     with ExitStack() as stack:
         if cluster.kind == "synchronous" or needs_no_workers:
             # Dask is not even imported, which would take a third of a second.
             stack.enter_context(_library_warnings(debug))
             client = None
         else:
+            if not as_json:  # Dask takes a second, and workers take some more
+                _report_cluster(f"{cluster.kind}; starting")
             stack.enter_context(_quiet_libraries(debug))
             client = stack.enter_context(_open_cluster(cluster, compare_versions))
         session = Session(client, stack.enter_context(display(quiet=as_json)))

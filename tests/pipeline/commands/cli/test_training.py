@@ -214,8 +214,8 @@ def test_the_quick_start_on_two_workers_announces_the_live_page_also_without_bok
     quick = [*COMMAND, "run", "quickstart", "--set", "model.max_iter=6", "--set", "run.evaluate_every=3"]
     done = subprocess.run(quick, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    # The first word comes before the libraries, which take a second or more.
-    assert done.stderr.startswith("cluster: local; loading libraries\n")
+    # The first word comes before Dask and the workers, which take seconds.
+    assert done.stderr.startswith("cluster: local; starting\n")
     assert "train: live page http://" in done.stderr
     assert "1,069 documents and 120 held out" in done.stdout
     assert done.stdout.count("%") == 20

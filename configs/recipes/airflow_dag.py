@@ -8,14 +8,14 @@ import re
 from datetime import datetime, timedelta
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 
 class Retrain(BashOperator):
     """Runs the command, and lets errors fail at once that a retry cannot change."""
 
-    def execute(self, context):
+    def execute(self, context: Context) -> object:
         """Run the command of this task."""
         try:
             return super().execute(context)

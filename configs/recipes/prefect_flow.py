@@ -6,14 +6,14 @@ A failure is retried and resumes, unless a retry cannot help: a bad configuratio
 import json
 import subprocess
 
-from prefect import flow, task
+from prefect import State, flow, task
 
 
 class RetryInVain(Exception):
     """A failure that the same command meets again."""
 
 
-def may_pass(task, task_run, state) -> bool:
+def may_pass(task: object, task_run: object, state: State) -> bool:
     """Return whether a retry of a failed task may succeed."""
     return not isinstance(state.result(raise_on_failure=False), RetryInVain)
 

@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import resource_tracker
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -59,12 +58,16 @@ def _resend_lost_stop(lost: "UnraisableHookArgs") -> None:
     else:
         sys.__unraisablehook__(lost)
         return
-    if hasattr(signal, "pthread_kill"):
-        send = partial(signal.pthread_kill, threading.main_thread().ident)
-    else:
-        send = signal.raise_signal  # on Windows, after the call that blocks the main thread
     # A signal also interrupts a blocking call of the main thread; setting a flag would not.
-    threading.Timer(RESEND_AFTER_SECONDS, send, (signum,)).start()
+    threading.Timer(RESEND_AFTER_SECONDS, _send_to_main_thread, (signum,)).start()
+
+
+def _send_to_main_thread(signum: int) -> None:
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signum)
+    else:
+        signal.raise_signal(signum)  # on Windows, after the call that blocks the main thread
 
 
 @contextmanager

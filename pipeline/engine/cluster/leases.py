@@ -124,8 +124,8 @@ def hide_calls_of_steps() -> None:
 
 
 def _is_no_call_of_a_step(record: logging.LogRecord) -> bool:
-    is_call = str(record.msg).startswith("Run out-of-band function") and isinstance(record.args, tuple)
-    return not (is_call and record.args and record.args[0] in CALLS_OF_STEPS)
+    called = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    return not (str(record.msg).startswith("Run out-of-band function") and called in CALLS_OF_STEPS)
 
 
 def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> ShardLease | None:

@@ -140,7 +140,8 @@ def _adapt(client: Client, limits: Options) -> None:
 
     client.register_plugin(Leases())
     # A worker is kept for half a minute without work, because a job that is cancelled may have to queue again.
-    client.cluster.adapt(**{"Adaptive": AdaptToShards, "interval": "1s", "wait_count": 30} | limits)
+    options: Options = {"Adaptive": AdaptToShards, "interval": "1s", "wait_count": 30}
+    client.cluster.adapt(**options | limits)
 
 
 @contextlib.contextmanager

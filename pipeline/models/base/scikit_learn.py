@@ -69,14 +69,14 @@ class ScikitLearnEstimator:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute. A number of NumPy becomes Python's, because sums of NumPy's short integers overflow."""
-        if name in (are_real := _parameters_of(type(self))):
+        if name in (are_real := _parameters_of(type(self))):  # type: ignore[arg-type]  # a class is hashable
             value = plain_number(value, are_real[name])
         super().__setattr__(name, value)
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
         """Return the names of the constructor's parameters."""
-        return list(_parameters_of(cls))
+        return list(_parameters_of(cls))  # type: ignore[arg-type]  # a class is hashable
 
     def get_params(self, deep: bool = True) -> JsonObject:
         """Return the constructor's parameters.
@@ -296,11 +296,11 @@ class ScikitLearnEstimator:
 
 
 @cache
-def _parameters_of(estimator: type[ScikitLearnEstimator]) -> dict[str, bool]:
+def _parameters_of(estimator: type) -> dict[str, bool]:
     """Return the names of the constructor's parameters, and whether each is a real number and no integer."""
-    annotations = {name: item.annotation for name, item in inspect.signature(estimator.__init__).parameters.items()}
+    annotations = {name: item.annotation for name, item in inspect.signature(estimator).parameters.items()}
     words = {name: set(re.findall(r"\w+", str(annotation))) for name, annotation in annotations.items()}
-    return {name: "float" in found and "int" not in found for name, found in words.items() if name != "self"}
+    return {name: "float" in found and "int" not in found for name, found in words.items()}
 
 
 def _not_fitted(message: str) -> Exception:

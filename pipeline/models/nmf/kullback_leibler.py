@@ -149,7 +149,10 @@ class KullbackLeibler(Factorization):
         self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and their divergence."""
-        chunk = A if isinstance(A, StreamedChunk) else _sparse(A if isinstance(A, products.SparseRows) else by_row(A))
+        if isinstance(A, StreamedChunk | products.SparseRows):
+            chunk = A
+        else:
+            chunk = _sparse(by_row(A))
         H = np.ones((n_rows_of(A), self.n_components), self.dtype)
         for _ in range(sweeps):
             _multiply(chunk, W, S, H)

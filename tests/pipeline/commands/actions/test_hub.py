@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -40,9 +41,6 @@ def hub():
     application = Flask("hub")
     repositories = {"me/empty": {"README.md": b"empty"}}
     history = []
-
-    def commit_of(files):
-        return hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
 
     @application.post("/api/repos/create")
     def create():
@@ -94,10 +92,21 @@ def hub():
         headers = {"X-Repo-Commit": revision, "ETag": f'"{hashlib.sha1(content).hexdigest()}"'}
         return Response(content, headers=headers, mimetype="application/octet-stream")
 
+    with served(application) as address:
+        yield address, repositories, history
+
+
+def commit_of(files):
+    return hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
+
+
+@contextmanager
+def served(application):
+    """Serve a Flask application, and yield its address."""
     server = make_server("127.0.0.1", 0, application, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", repositories, history
+    yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
 

@@ -448,6 +448,7 @@ def test_an_unknown_option_is_refused(tmp_path, option):
         (b"\x89HDF\r\n\x1a\n" + bytes(90), "choose format=h5ad or format=10x-h5"),
         (b"FEA1" + bytes(9), "Feather of version 1"),
     ],
+    ids=["pdf", "rtf", "gzip", "zip", "hdf5", "feather"],
 )
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.jsonl"])
 def test_files_of_no_format_are_refused_by_content(tmp_path, name, content, match):

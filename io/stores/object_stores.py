@@ -38,6 +38,27 @@ _DENIED = {
     "RefreshError",
     "ClientAuthenticationError",
 }
+#: Codes by which stores say the same.
+_DENIED_CODES = {"401", "403", "AccessDenied", "AuthenticationFailed", "AuthorizationFailure", "InvalidAccessKeyId"}
+_DENIED_CODES |= {"AuthorizationPermissionMismatch", "ExpiredToken", "SignatureDoesNotMatch", "InvalidToken"}
+#: Classes of errors of a server that cannot be reached or does not answer: of Python, botocore, aiohttp and Azure.
+_UNREACHABLE = {
+    "ConnectionError",
+    "TimeoutError",
+    "HTTPClientError",
+    "ClientConnectionError",
+    "ClientPayloadError",
+    "ClientOSError",
+    "RequestException",
+    "HTTPError",
+    "IncompleteReadError",
+    "ServiceRequestError",
+    "ServiceResponseError",
+    "TransportError",
+}
+#: Codes of a server that fails, or is too busy.
+_FAILURE_CODES = {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "ServerBusy"}
+_FAILURE_CODES |= {"408", "429", "500", "502", "503", "504"}
 #: The query of a URL in quotes.
 _QUERY = re.compile(r"(?<=[\w/])\?[^\s\"]*(?=\")")
 #: Most characters of the error of an object store that are shown.
@@ -53,8 +74,8 @@ def comes_from_store(error: Exception) -> bool:
         return False
     if isinstance(error, OSError) and error.errno is not None:
         return True
-    if isinstance(error, PermissionError | ConnectionError | TimeoutError):
-        return True
+    if isinstance(error, PermissionError | ConnectionError | TimeoutError) or str(error).startswith("Forbidden: "):
+        return True  # gcsfs says the latter with a plain OSError
     return type(error).__module__.partition(".")[0] in _LIBRARIES
 
 
@@ -69,17 +90,30 @@ def explained_errors(filesystem: fsspec.AbstractFileSystem, url: str) -> Iterato
     except Exception as error:
         if isinstance(filesystem, LocalFileSystem) or not comes_from_store(error):
             raise
-        where = url.rstrip("/")
-        error = _with_reason(filesystem, url, error)
-        cause = _shown(error)
-        if type(error).__name__ in _DENIED:
-            raise AccessDenied(
-                f"{where}: access denied ({cause}); check the credentials and their permissions"
-            ) from error
-        raise StoreFailed(
-            f"{where}: the store failed repeatedly ({type(error).__name__}: {cause}); committed results are safe, and "
-            f"the same command continues from them; if it fails again, check the address and the network"
-        ) from error
+        raise _explained(url.rstrip("/"), _with_reason(filesystem, url, error)) from error
+
+
+def _explained(where: str, error: Exception) -> DataError:
+    """Return the error to show. It advises only what the class and the code of the error say."""
+    cause, code, names = _shown(error), code_of(error), {found.__name__ for found in type(error).__mro__}
+    if names & _DENIED or code in _DENIED_CODES or cause.startswith("Forbidden"):
+        hint = ""
+        if "NoCredentialsError" in names:
+            hint = "; a public bucket of S3 needs none with FSSPEC_S3_ANON=true"
+        return AccessDenied(f"{where}: access denied ({cause}); check the credentials and their permissions{hint}")
+    if "CERTIFICATE_VERIFY_FAILED" in cause:
+        return DataError(
+            f"{where}: the certificate of the store is not trusted ({cause}); name the file of your authority's "
+            f"certificates in AWS_CA_BUNDLE for S3, or in SSL_CERT_FILE for other stores"
+        )
+    kind = f"{type(error).__name__}: {cause}"
+    safe = "committed results are safe, and the same command continues from them"
+    if names & _UNREACHABLE:
+        advice = "if it fails again, check the address and the network"
+        return StoreFailed(f"{where}: the store failed repeatedly ({kind}); {safe}; {advice}")
+    if code is None or code in _FAILURE_CODES:
+        return StoreFailed(f"{where}: the store failed repeatedly ({kind}); {safe}")
+    return DataError(f"{where}: the store refused the request ({code}: {cause})")
 
 
 def _with_reason(filesystem: fsspec.AbstractFileSystem, url: str, error: Exception) -> Exception:
@@ -109,7 +143,7 @@ def code_of(error: BaseException) -> str | None:
 
 def _shown(error: Exception) -> str:
     """Return the text of an error without the queries of URLs."""
-    text = _QUERY.sub("", str(error).strip())
+    text = _QUERY.sub("", " ".join(str(error).split()))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 

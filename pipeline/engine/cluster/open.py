@@ -411,7 +411,17 @@ def _local_cluster(options: Options) -> Cluster:
     try:
         return distributed.LocalCluster(processes=True, **options)
     except RuntimeError as error:
-        raise ClusterError(f"no worker process started ({error}); in a script, {MAIN_GUARD}") from None
+        advice = "the messages above say why" if _has_guard() else f"in a script, {MAIN_GUARD}"
+        raise ClusterError(f"no worker process started ({error}); {advice}") from None
+
+
+def _has_guard() -> bool:
+    """Return whether the script of this process compares its name with "__main__", or is no script."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    try:
+        return path is None or "__main__" in Path(path).read_text(errors="replace")
+    except OSError:
+        return True
 
 
 def _local_workers(options: Options) -> int:

@@ -7,9 +7,12 @@ import shutil
 import subprocess
 import uuid
 
+import aiohttp
 import fsspec
 import numpy as np
 import pytest
+from botocore import exceptions
+from botocore.exceptions import ClientError
 from corpusmill import LDA, Corpus
 from corpusmill.io.errors import AccessDenied, DataError, StoreFailed
 from corpusmill.io.readers.batches import ReadOptions
@@ -17,6 +20,7 @@ from corpusmill.io.readers.open import open_source
 from corpusmill.io.readers.source import Partition, SourceFile, line_blocks
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
 from corpusmill.io.stores.locks import acquire_lock
+from corpusmill.io.stores.object_stores import explained_errors
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -358,6 +362,49 @@ def test_workers_without_credentials_are_named(bucket):
         (address,) = client.run(_forget_credentials)
         with pytest.raises(AccessDenied, match=rf"access denied.* on the workers \(such as {address}\)"):
             ingest(DOCUMENTS, f"{bucket}/by-others", chunk_tokens=80, client=client)
+
+
+def answered(code):
+    """Return the error that s3fs makes of an answer with this code."""
+    from s3fs.errors import translate_boto_error
+
+    return translate_boto_error(ClientError({"Error": {"Code": code, "Message": "scripted"}}, "PutObject"))
+
+
+#: Errors of each class that libraries raise, and what is said of them.
+NETWORK = "failed repeatedly.*check the address and the network"
+SAID = {
+    "no connection": (lambda: exceptions.EndpointConnectionError(endpoint_url="http://x"), StoreFailed, NETWORK),
+    "no answer": (lambda: exceptions.ReadTimeoutError(endpoint_url="http://x"), StoreFailed, NETWORK),
+    "cut connection": (lambda: aiohttp.ServerDisconnectedError(), StoreFailed, NETWORK),
+    "reset": (lambda: ConnectionResetError(104, "reset"), StoreFailed, NETWORK),
+    "failure": (lambda: answered("InternalError"), StoreFailed, r"failed repeatedly[^;]*; [^;]*continues from them$"),
+    "busy": (lambda: answered("503"), StoreFailed, r"failed repeatedly[^;]*; [^;]*continues from them$"),
+    "full disk": (lambda: OSError(28, "No space left"), StoreFailed, r"No space left[^;]*; [^;]*continues from them$"),
+    "other refusal": (
+        lambda: answered("InvalidBucketName"),
+        DataError,
+        r"refused the request \(InvalidBucketName: .*\)$",
+    ),
+    "not implemented": (lambda: answered("NotImplemented"), DataError, r"refused the request \(NotImplemented: .*\)$"),
+    "token": (lambda: answered("ExpiredToken"), AccessDenied, r"access denied \(scripted\); check the credentials"),
+    "none": (lambda: exceptions.NoCredentialsError(), AccessDenied, "a public bucket .*FSSPEC_S3_ANON=true$"),
+    "google": (lambda: OSError("Forbidden: http://x\nno"), AccessDenied, r"denied \(Forbidden: http://x no\)"),
+    "certificate": (
+        lambda: exceptions.SSLError(endpoint_url="x", error="CERTIFICATE_VERIFY_FAILED"),
+        DataError,
+        "certificate of the store is not trusted.*AWS_CA_BUNDLE",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_an_error_says_what_is_known_and_no_more(case):
+    make, kind, message = SAID[case]
+    with pytest.raises(DataError, match=f"^s3://bucket/key: .*{message}") as raised:
+        with explained_errors(fsspec.filesystem("memory"), "s3://bucket/key/"):
+            raise make()
+    assert type(raised.value) is kind
 
 
 # --- without the right to delete ---

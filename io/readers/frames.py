@@ -174,6 +174,9 @@ def _parts_of(data: Any) -> Iterator[TablePart]:
 
 def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
     """Return the batches of a table. Earlier versions of libraries have only the later ways of `TO_ARROW`."""
+    if isinstance(data, pa.Table):
+        # A stream of the views of strings kills the process with pyarrow 18 to 24.
+        return data.to_batches()
     if hasattr(data, "__arrow_c_stream__"):
         batches: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(data)
         return batches

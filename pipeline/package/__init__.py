@@ -101,7 +101,14 @@ def __getattr__(name: str) -> Any:
 
         return version("corpusmill")
     if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+        try:
+            return getattr(import_module(_MODULES[name]), name)
+        except (ImportError, AttributeError, TypeError, SystemError) as error:
+            from corpusmill.io.extras import outdated
+
+            if sentence := outdated():
+                raise ImportError(sentence) from error
+            raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,5 +1,7 @@
 """Without an optional library, an error says what to install."""
 
+import os
+import re
 import subprocess
 import sys
 
@@ -49,3 +51,16 @@ def test_an_error_says_what_to_install(library, program, sentence):
 def test_an_error_inside_an_installed_library_is_left_as_it_is():
     with pytest.raises(ModuleNotFoundError, match="No module named 'part'"), needing("library", "library", "plot"):
         raise ModuleNotFoundError("No module named 'part'", name="part")
+
+
+@pytest.mark.parametrize("package, old", [("numpy", "1.26.4"), ("dask", "2024.8.0"), ("fsspec", "2023.1.0")])
+def test_an_older_library_that_another_package_brought_is_named_instead_of_a_traceback(package, old, tmp_path):
+    # As installed before the environment's own: the version of the metadata, and a module that does not work with us.
+    (tmp_path / f"{package}-{old}.dist-info").mkdir()
+    (tmp_path / f"{package}-{old}.dist-info" / "METADATA").write_text(f"Name: {package}\nVersion: {old}\n")
+    (tmp_path / f"{package}.py").write_text("raise ImportError('an older interface')\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    options = {"env": environment, "capture_output": True, "text": True, "cwd": tmp_path}
+    for arguments in (["-m", "corpusmill", "run", "quickstart"], ["-c", "from corpusmill import ingest"]):
+        last = subprocess.run([sys.executable, *arguments], **options).stderr.strip().splitlines()[-1]
+        assert re.search(rf"corpusmill needs .*{package} \S+ or newer, not {re.escape(old)}, which another", last)

@@ -8,6 +8,7 @@ from functools import cache
 import click
 
 from ....configs.redact import redact_urls
+from ....io.extras import outdated
 from ...formatting import without_controls
 from .signals import Terminated
 
@@ -81,6 +82,8 @@ def explain(error: BaseException, command: str = "") -> Failure:
 def _explain_failure(error: BaseException) -> Failure:
     from ....configs.layers import ConfigError
 
+    if isinstance(error, ImportError | AttributeError | TypeError | SystemError) and (sentence := outdated()):
+        return Failure(sentence, ExitCode.USAGE)
     message = _message_of(error)
     if not isinstance(error, ConfigError):
         message = with_keys(message)

@@ -5,15 +5,16 @@ A failure is retried and resumes, unless a retry cannot help: a bad configuratio
 
 import json
 import subprocess
+from typing import Any
 
-from prefect import State, flow, task
+from prefect import flow, task
 
 
 class RetryInVain(Exception):
     """A failure that the same command meets again."""
 
 
-def may_pass(task: object, task_run: object, state: State) -> bool:
+def may_pass(task: object, task_run: object, state: Any) -> bool:
     """Return whether a retry of a failed task may succeed."""
     return not isinstance(state.result(raise_on_failure=False), RetryInVain)
 

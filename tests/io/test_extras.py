@@ -53,7 +53,7 @@ def test_an_error_inside_an_installed_library_is_left_as_it_is():
         raise ModuleNotFoundError("No module named 'part'", name="part")
 
 
-@pytest.mark.parametrize("package, old", [("numpy", "1.26.4"), ("dask", "2024.8.0"), ("fsspec", "2023.1.0")])
+@pytest.mark.parametrize("package, old", [("numpy", "1.26.4"), ("pyarrow", "14.0.1"), ("fsspec", "2023.1.0")])
 def test_an_older_library_that_another_package_brought_is_named_instead_of_a_traceback(package, old, tmp_path):
     # As installed before the environment's own: the version of the metadata, and a module that does not work with us.
     (tmp_path / f"{package}-{old}.dist-info").mkdir()

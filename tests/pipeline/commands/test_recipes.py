@@ -4,12 +4,11 @@ import ast
 import json
 import os
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
 import sys
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -81,15 +80,60 @@ def test_cron_runs_its_line(tmp_path, monkeypatch):
     assert "2026-11-02.jsonl, line 1: not valid JSON" in mails[1]
 
 
-def test_prefect_runs_the_flow(tmp_path, monkeypatch):
-    pytest.importorskip("prefect")
-    program = tmp_path / "corpusmill"
-    program.write_text('#!/bin/sh\necho "{\\"status\\": \\"$*\\"}"\n')
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Put a program before corpusmill that writes down its arguments, and ends with the code in the file "code"."""
+    program = tmp_path / "bin" / "corpusmill"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\necho "no file matches" >&2\necho "{{\\"status\\": \\"done\\"}}"\n'
+        f"exit $(cat {tmp_path}/code)\n"
+    )
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    flow = runpy.run_path(str(RECIPES / "prefect_flow.py"))["nightly"]
-    assert flow("my.yaml") == {"status": "retrain my.yaml --json"}
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    for name in ("AIRFLOW_HOME", "PREFECT_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "false")
+    monkeypatch.setenv("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "100")
+    return tmp_path
+
+
+def programs(name):
+    """Return the path of a program that is installed, perhaps in an environment of its own on the PATH."""
+    return shutil.which(name) or pytest.skip(f"{name} is not on the PATH: install it into an environment of its own")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_airflow_learns_yesterday_and_fails_at_once_where_a_retry_cannot_help(recorded):
+    airflow = programs("airflow")
+    (recorded / "dags").mkdir()
+    shutil.copy(RECIPES / "airflow_dag.py", recorded / "dags")
+    subprocess.run([airflow, "db", "migrate"], check=True, capture_output=True)
+    outcomes = {}
+    for code in (0, 4):
+        (recorded / "code").write_text(str(code))
+        done = subprocess.run([airflow, "dags", "test", "corpusmill_retrain"], capture_output=True, text=True)
+        outcomes[code] = (done.returncode, "AirflowFailException" in done.stdout + done.stderr)
+    assert outcomes == {0: (0, False), 4: (1, True)}
+    yesterday = {str(date.today() - timedelta(days=days)) for days in (1, 2)}  # the test may run over midnight
+    for line in (recorded / "calls").read_text().splitlines():
+        assert re.search(r"--as-of (\S+) ", line)[1] in yesterday
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_prefect_shows_the_reason_and_retries_only_what_may_pass(recorded):
+    python = Path(programs("prefect")).with_name("python")
+    flow = f"import runpy; print(runpy.run_path({str(RECIPES / 'prefect_flow.py')!r})['nightly']('my.yaml'))"
+    said = {}
+    for code in (0, 4):
+        (recorded / "code").write_text(str(code))
+        done = subprocess.run([python, "-c", flow], capture_output=True, text=True)
+        said[code] = (done.stdout + done.stderr).strip().splitlines()
+    assert said[0][-1] == "{'status': 'done'}"
+    assert "RetryInVain: corpusmill retrain: exit code 4: no file matches" in said[4][-1]
+    assert (recorded / "calls").read_text().splitlines() == ["retrain my.yaml --json"] * 2
 
 
 def test_systemd_understands_the_units(tmp_path):

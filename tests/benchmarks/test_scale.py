@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.scale import extrapolation
+from benchmarks.scale import extrapolation, memory_plan
 from benchmarks.scale.cluster import SmallCache
 
 
@@ -42,3 +42,13 @@ def test_the_page_about_scaling_has_the_extrapolated_figures(tmp_path):
         ("price of 100 epochs", "price of 100 epochs, dollars", 1),
     ):
         assert shown(part) == pytest.approx([scale * row[name] for row in figures], rel=0.01)
+
+
+@pytest.mark.slow
+def test_no_worker_needs_more_memory_than_its_plan(tmp_path):
+    target = tmp_path / "figures.json"
+    CliRunner().invoke(memory_plan.main, ["--quick", "--json", str(target)], catch_exceptions=False)
+    rows = json.loads(target.read_text())
+    assert len(rows) == 6
+    for row in rows:
+        assert 0.4 * row["planned"] < row["peak"] <= row["planned"] <= row["limit"], row

@@ -75,3 +75,36 @@ def test_a_real_group_inside_another_one_is_found():
         join = f"import os; open({str(folder / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))"
         found = subprocess.run([sys.executable, "-c", f"{join}\n{code}"], capture_output=True, text=True, check=True)
     assert int(found.stdout) == 300 << 20
+
+
+GREEDY = """
+import os, sys
+open(sys.argv[1], "w").write(str(os.getpid()))
+import numpy as np
+from corpusmill import open_cluster
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
+from corpusmill.pipeline.engine.executors import OnDask
+
+def eat():
+    return float(np.ones(1 << 27).sum())
+
+if __name__ == "__main__":
+    with open_cluster("local", n_workers=1, memory_limit="8GiB", dashboard_address=":0") as client:
+        try:
+            OnDask(client).map(eat, [()], name="eat")
+        except TaskLost as lost:
+            print(lost)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_that_the_system_kills_twice_ends_the_run_with_the_reason(tmp_path):
+    script = tmp_path / "greedy.py"
+    script.write_text(GREEDY)
+    with real_group(1000 << 20) as folder:
+        if folder is None:
+            pytest.skip("this machine allows no control groups")
+        command = [sys.executable, str(script), str(folder / "cgroup.procs")]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert "the system killed workers 2 times, because their memory was full: 1000.00 MiB are allowed" in found.stdout
+    assert "each worker plans with its own limit (8.00 GiB)" in found.stdout

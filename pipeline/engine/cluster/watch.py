@@ -62,7 +62,7 @@ def _describe_paused(workers: list[dict[str, Any]]) -> str:
 
 def _describe_killed(kills: int, workers: list[dict[str, Any]]) -> str:
     """Return that the system has killed workers, and what to do."""
-    limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers})) or "none is left"
+    limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
     least = memory_limits()[0]
     return (
         f"the system killed workers {kills} times, because their memory was full: {format_bytes(int(least.value))} are "
@@ -116,6 +116,7 @@ class ClusterWatch:
         self._client = client
         self._address = address_of(client)
         self._kills = out_of_memory_kills()
+        self._seen: list[dict[str, Any]] = []  # the workers that were there last
         #: Why the tasks of the last wait were cancelled; empty if they were not.
         self.stall = ""
 
@@ -174,7 +175,8 @@ class ClusterWatch:
     def _why_killed(self, workers: list[dict[str, Any]], least: int = MOST_KILLS) -> str:
         """Return why workers of this machine were killed; "" if they were not, or fewer than ``least`` times."""
         kills = out_of_memory_kills() - self._kills
-        return _describe_killed(kills, workers) if kills >= least else ""
+        self._seen = workers or self._seen
+        return _describe_killed(kills, self._seen) if kills >= least else ""
 
     def _workers(self) -> list[dict[str, Any]]:
         """Return the scheduler's description of each worker."""

@@ -106,5 +106,5 @@ def test_a_worker_that_the_system_kills_twice_ends_the_run_with_the_reason(tmp_p
             pytest.skip("this machine allows no control groups")
         command = [sys.executable, str(script), str(folder / "cgroup.procs")]
         found = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert "the system killed workers 2 times, because their memory was full: 1000.00 MiB are allowed" in found.stdout
+    assert "the system killed workers 2 times, because their memory was full: 0.98 GiB are allowed" in found.stdout
     assert "each worker plans with its own limit (8.00 GiB)" in found.stdout

@@ -40,12 +40,12 @@ PACKED = 1.41
 #: Tokens of a chunk, at most: see pipeline/ingest/chunks.py.
 CHUNK = float(1 << 22)
 #: LDA: instructions of a draw, by topics; of both counts, per token; of a table, per number of it.
-DRAW_ISSUED = {1024: 275.0, 5000: 381.0, 20_000: 379.0}
+DRAW_ISSUED = {1024: 264.0, 5000: 369.0, 20_000: 367.0}
 COUNT_ISSUED = 6.8, 3.0
 TABLE_ISSUED = 1.7
 #: NMF: instructions per non-zero and component of a product, and per row and pair of components of a sweep.
-PRODUCT_ISSUED = 359 / 256
-SWEEP_ISSUED = (1110 - 359) * 90 / 256**2
+PRODUCT_ISSUED = 278 / 256
+SWEEP_ISSUED = (750 - 278) * 90 / 256**2
 #: Instructions per word of FULL-W2V and PAR-Word2Vec, per pair of strata and per neighbour of random indexing.
 FULL_ISSUED, PAR_ISSUED, STRATA_ISSUED, SEED_ISSUED = 13_800.0, 3520.0, 1950.0, 84.7
 
@@ -256,7 +256,9 @@ BALANCE = 0.87
 CELLS = 2
 
 
-def strata_epoch(tokens: float, words: int, D: int, pairs: float, n_blocks: int, passes: int) -> Iterator[Work]:
+def strata_epoch(
+    tokens: float, words: int, D: int, pairs: float, n_blocks: int, passes: int, cells: int = CELLS
+) -> Iterator[Work]:
     """Yield the steps of an epoch of strata, with ``pairs`` per token and cells of a stratum at the same time.
 
     Both blocks stay on the device, so a row is read and written once per batch, and not once per pair.
@@ -275,7 +277,7 @@ def strata_epoch(tokens: float, words: int, D: int, pairs: float, n_blocks: int,
         issued=tokens * pairs * STRATA_ISSUED * D / 128,
         launches=passes * n_blocks**2,
         # Each host thread of a worker trains a cell at a time, and each cell has its groups side by side.
-        batches=n_batches / (min(n_blocks, CELLS) * GROUPS) / BALANCE,
+        batches=n_batches / (min(n_blocks, cells) * GROUPS) / BALANCE,
     )
     yield Work("pairs to the device", bus=4 * tokens * pairs)
     yield Work("negatives to the device", bus=2.0 * MOST_ENTRIES * passes * n_blocks**2)
@@ -383,12 +385,15 @@ EPOCHS = (
     ),
     Epoch("PAR-Word2Vec, D = 128", 8e8, "words", list(par_epoch(8e8, 500_000, 128, 5, 5, CHUNK))),
     Epoch("FULL-W2V, D = 128", 8e8, "words", list(word2vec_epoch(8e8, 500_000, 128, 5, 5, CHUNK)), target=8e8 / 150e6),
-    Epoch(
-        "Strata, D = 128, 16 blocks",
-        8e8,
-        "words",
-        list(strata_epoch(8e8, 500_000, 128, 4.9, 16, 200)),
-        target=8e8 / 60e6,
+    *(
+        Epoch(
+            f"Strata, D = 128, 16 blocks, {cells} threads",
+            8e8,
+            "words",
+            list(strata_epoch(8e8, 500_000, 128, 4.9, 16, 200, cells)),
+            target=8e8 / 60e6,
+        )
+        for cells in (CELLS, 16)
     ),
     Epoch(
         "Random indexing, D = 2,048",

@@ -109,10 +109,10 @@ def tree_search(leaves: DeviceArray, nodes: DeviceArray, size: int, x: float, la
     node = 0
     # The branch is the same for all lanes.
     if n_nodes > WARP:
-        top = nodes[n_nodes + lane] if WARP * lane < n_nodes else math.inf
+        top = nodes[np.uint64(n_nodes + lane)] if WARP * lane < n_nodes else math.inf
         node = WARP * first_where(top > x)
-    middle = nodes[node + lane] if node + lane < n_nodes else math.inf
+    middle = nodes[np.uint64(node + lane)] if node + lane < n_nodes else math.inf
     leaf = WARP * (node + first_where(middle > x))
-    value = leaves[leaf + lane] if leaf + lane < size else math.inf
+    value = leaves[np.uint64(leaf + lane)] if leaf + lane < size else math.inf
     found = leaf + first_where(value > x)
     return found if found < size else size - 1

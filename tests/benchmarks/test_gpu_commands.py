@@ -43,7 +43,7 @@ def test_the_time_model_copies_what_a_commit_of_nmf_writes_and_says_whether_targ
     assert sum(part.pinned for part in parts) == 4 * 16 * (1000 + 300) + 4 * 8 * 16**2
     result = CliRunner().invoke(main, ["predict"], catch_exceptions=False)
     targets = [line for line in result.output.splitlines() if line.startswith("target:")]
-    assert len(targets) == 8
+    assert len(targets) == 9
     assert all(": met" in line or ": missed" in line for line in targets)
     # Both times are printed: with and without overlap of launches with kernels.
     nmf = result.output.partition("NMF, K = 256, 20 Newsgroups")[2].partition("NMF, K = 256, n_blocks")[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import click
 
 from . import device
-from .mutations import ROOT, run_tests
+from .runs import ROOT, run_with_table
 
 PAGE = ROOT / "docs" / "how-to" / "gpus.md"
 #: Where the table lies on the page.
@@ -64,7 +64,7 @@ def table() -> str:
 @click.option("--ptx", default="9.0", help="The value of CORPUSMILL_PTX.")
 def main(tests: tuple[str, ...], write: bool, ptx: str) -> None:
     """Run the CUDA tests, and print the table."""
-    code, found = run_tests(tests, ptx, "executed")
+    code, found = run_with_table("executed", ptx, tests)
     click.echo(found)
     if write and not code:
         begin_mark, end_mark = MARKS

@@ -8,22 +8,19 @@ differs afterwards although two orders of the unchanged kernel leave the same bi
 is not missed by any launch.
 """
 
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 import numpy as np
 
-from . import compiler, device
+from . import device
 from .program import KINDS, Finding, Program, Range, Schedule
+from .runs import run_with_table
 
 #: Launches in which a barrier that nobody misses is tried at most. Each one takes as long as the kernel.
 MOST_TRIALS = 40
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -105,22 +102,12 @@ def begin() -> None:
     device.RUNNERS.append(run)
 
 
-def run_tests(tests: Sequence[str], ptx: str, table: str) -> tuple[int, str]:
-    """Run CUDA tests, by default all, and return the exit code and the table that their process writes."""
-    file = compiler.CACHE / f"{table}.md"
-    file.unlink(missing_ok=True)
-    environment = os.environ | {device.VARIABLE: ptx, device.TABLE: f"{table},{file}"}
-    chosen = list(tests) or ["tests/kernels/cuda", "tests/benchmarks/papers"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "3600", *chosen]
-    return subprocess.run(command, env=environment, cwd=ROOT).returncode, file.read_text()
-
-
 @click.command(help=__doc__.replace("\n    python", "\n\b\n    python", 1))
 @click.argument("tests", nargs=-1)
 @click.option("--ptx", default="9.0,explore=20", help="The value of CORPUSMILL_PTX.")
 def main(tests: tuple[str, ...], ptx: str) -> None:
     """Run the CUDA tests with mutants."""
-    code, found = run_tests(tests, ptx, "mutations")
+    code, found = run_with_table("mutations", ptx, tests)
     click.echo(found)
     sys.exit(bool(code or "NOBODY" in found))
 

@@ -237,9 +237,11 @@ def _find_token(tokens: Tokens, segment: int, t: int) -> tuple[int, int]:
     ``segment`` is where the search begins: the token's own segment or one before it.
     """
     order, word_ptr, _ = tokens
-    while t >= order.before[segment + 1]:
+    # Indices have no sign: Numba lets the others count from the end, and looks at each of them.
+    while t >= order.before[np.uint64(segment + 1)]:
         segment += 1
-    return segment, word_ptr[order.segments[segment]] + t - order.before[segment]
+    before = order.before[np.uint64(segment)]
+    return segment, word_ptr[np.uint64(order.segments[np.uint64(segment)])] + t - before
 
 
 @device
@@ -309,15 +311,15 @@ def _make_draw_next(dense: bool) -> Compiled:
             # After the job's end, threads draw its last token once more, since all of a warp must take part in its
             # operations. They do not write it.
             segment, i = _find_token(tokens, segment, min(t, end - 1))
-            d = np.int64(tokens[2][i])
-            old_topic = np.int64(z[i])
+            d = np.int64(tokens[2][np.uint64(i)])
+            old_topic = np.int64(z[np.uint64(i)])
             u = uniform64(key, i)
             if dense:
                 k = _draw_dense(rows, d, word, model, old_topic, u, lane)
             else:
                 k = _draw_sparse(rows, d, word, model, row, n, old_topic, u, lane)
             if lane % LANES == 0 and t < end:
-                out[i] = k
+                out[np.uint64(i)] = k
 
     return draw_next
 
@@ -333,18 +335,19 @@ def _draw_sparse(
     left out of its φ. ``x`` is the distance of the random number from the end of the first part.
     """
     prior = model.prior
-    head = rows.row_ptr[d]
-    size = np.int64(rows.lengths[d])
+    head = rows.row_ptr[np.uint64(d)]
+    size = np.int64(rows.lengths[np.uint64(d)])
     phi_old = phi_without_token(word, model, old)
     ends = lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
-    own = multiply64(prior.alpha[old], np.float64(phi_old))
-    smooth = model.smooth[len(model.smooth) - 1]
-    mass = smooth + word.leaves[n - 1] if n > 0 else smooth
-    others = mass - multiply64(prior.alpha[old], np.float64(word.phi[old]))
+    alpha = prior.alpha[np.uint64(old)]
+    own = multiply64(alpha, np.float64(phi_old))
+    smooth = model.smooth[np.uint64(len(model.smooth) - 1)]
+    mass = smooth + word.leaves[np.uint64(n - 1)] if n > 0 else smooth
+    others = mass - multiply64(alpha, np.float64(word.phi[np.uint64(old)]))
     x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
     # Every thread searches the document part, since a search is a warp operation. Some do not use what they find.
     found = find_entry(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
-    entry = rows.entries[head + found]
+    entry = rows.entries[np.uint64(head + found)]
     k = np.int64(entry >> SIXTEEN) if entry & LOW else old
     if x < 0:
         k = old

@@ -195,10 +195,11 @@ def make_new_word(place: Place) -> Compiled:
 def phi_without_token(word: Word, model: DeviceModel, k: int) -> np.float32:
     """Return φ_k of the word without one token, or φ_k as it is if the word does not have the topic."""
     prior = model.prior
-    count = word.counts[k]
+    topic = np.uint64(k)
+    count = word.counts[topic]
     if count == 0:
-        return prior.base[k]
-    return np.float32((np.float64(count) - prior.subtract_b + model.beta) * prior.lowered[k])
+        return prior.base[topic]
+    return np.float32((np.float64(count) - prior.subtract_b + model.beta) * prior.lowered[topic])
 
 
 @device

@@ -189,11 +189,17 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
 
 @device
 def _dot(S: DeviceArray, k: int, x: DeviceArray, columns: int, row: int) -> float:
-    """Return row k of S (K, K) times a column of x (K, columns), which is one row of the factor."""
+    """Return row k of S (K, K) times a column of x (K, columns), which is one row of the factor.
+
+    Here and below, indices in loops have no sign: Numba lets the others count from the end, and looks at each of them.
+    """
     # A zero of the arrays' type. 0.0 or ``0 * S[0, 0]`` would make the sum of float32 a float64, which is slow.
     total = S.dtype.type(0)
+    of_component = S[k]
+    place = np.uint64(row)
     for j in range(len(S)):
-        total += S[k, j] * x[j * columns + row]
+        total += of_component[np.uint64(j)] * x[place]
+        place += np.uint64(columns)
     return total
 
 
@@ -230,7 +236,7 @@ def _make_sweep_block(block_rows: int) -> Compiled:
                 if d < n:
                     if len(indptr):
                         for i in range(indptr[first + d], indptr[first + d + 1]):
-                            total += data[i] * X[indices[i], k]
+                            total += data[np.uint64(i)] * X[np.uint64(indices[np.uint64(i)]), np.uint64(k)]
                     else:
                         total += X[first + d, k]
                 x[k * columns + d] = old[first + d, k] if d < n else 0
@@ -250,16 +256,18 @@ def _make_sweep_block(block_rows: int) -> Compiled:
                 cuda.syncthreads()
                 before = x[k * columns + row]
                 after = max(floor, keep[k] * before + step[k] * y[k * columns + row])
+                change = after - before
+                of_component = S[k]
                 # In the last sweep, y of the components up to k is not used any more.
                 first_used = k + 1 if turn + 1 == sweeps else 0
                 for j in range(first_used + team, K, teams):
                     if j != k:
-                        y[j * columns + row] -= S[k, j] * (after - before)
+                        y[np.uint64(j * columns + row)] -= of_component[np.uint64(j)] * change
                 # x[k] and y[k] may change only after all teams have read them.
                 cuda.syncthreads()
                 if team == 0:
                     x[k * columns + row] = after
-                    y[k * columns + row] -= S[k, k] * (after - before)
+                    y[k * columns + row] -= of_component[k] * change
         cuda.syncthreads()
         _store(new, x, first, n, columns)
 

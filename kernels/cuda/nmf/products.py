@@ -85,7 +85,8 @@ def _multiply_rows(rows: SparseRows, X: DeviceArray, out: DeviceArray) -> None:
         for k in range(cuda.threadIdx.x, out.shape[1], WARP):
             total = X.dtype.type(0)  # float32 or float64
             for j in range(indptr[i], indptr[i + 1]):
-                total += data[j] * X[indices[j], k]
+                # Indices without a sign, as in hals.py.
+                total += data[np.uint64(j)] * X[np.uint64(indices[np.uint64(j)]), np.uint64(k)]
             out[i, k] += total
 
 

@@ -138,8 +138,8 @@ def test_blocks_that_do_not_fit_on_the_device_are_used_by_turns(tmp_path):
     assert cell > 2 * 2 * 64 * 4  # two rows of each matrix, and pairs
 
     def size(addresses, n_cells):
-        return plan_grid(phase, "", addresses, 0, int(n_cells * cell / DEVICE_SHARE) + 1).size
+        return plan_grid(phase, "", addresses, int(n_cells * cell / DEVICE_SHARE) + 1).size
 
-    assert plan_grid(phase, "", ["a"] * 8, 0).size == 8
+    assert plan_grid(phase, "", ["a"] * 8).size == 8
     assert [size(["a"] * 8, n) for n in (8, 4, 3, 1, 0.5)] == [8, 4, 2, 1, 1]
     assert size(["a"] * 4 + ["b"] * 4, 4) == 8

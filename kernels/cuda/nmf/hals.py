@@ -257,17 +257,16 @@ def _make_sweep_block(block_rows: int) -> Compiled:
                 before = x[k * columns + row]
                 after = max(floor, keep[k] * before + step[k] * y[k * columns + row])
                 change = after - before
-                of_component = S[k]
                 # In the last sweep, y of the components up to k is not used any more.
                 first_used = k + 1 if turn + 1 == sweeps else 0
                 for j in range(first_used + team, K, teams):
                     if j != k:
-                        y[np.uint64(j * columns + row)] -= of_component[np.uint64(j)] * change
+                        y[np.uint64(j * columns + row)] -= S[np.uint64(k), np.uint64(j)] * change
                 # x[k] and y[k] may change only after all teams have read them.
                 cuda.syncthreads()
                 if team == 0:
                     x[k * columns + row] = after
-                    y[k * columns + row] -= of_component[k] * change
+                    y[k * columns + row] -= S[k, k] * change
         cuda.syncthreads()
         _store(new, x, first, n, columns)
 

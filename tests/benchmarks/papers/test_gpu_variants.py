@@ -3,9 +3,10 @@
 from unittest import mock
 
 import numpy as np
+import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.launch import synchronize
+from corpusmill.kernels.cuda.launch import launch, synchronize
 from corpusmill.kernels.cuda.lda import collapsed, document_counts, esca
 from corpusmill.kernels.cuda.memory import cached_copy
 from corpusmill.kernels.cuda.residents import RESIDENTS
@@ -18,7 +19,7 @@ from corpusmill.kernels.word2vec.text import Text, TrainingOptions, negative_tab
 from helpers.on_device import on_device
 from numba import cuda
 
-from benchmarks.papers import aga_lda, full_register, saberlda_alias, saberlda_cuda
+from benchmarks.papers import aga_lda, full_register, saberlda_alias, saberlda_cuda, vector_lengths
 
 
 @on_device
@@ -107,3 +108,21 @@ def test_draws_by_alias_tables_do_not_depend_on_the_order_of_tokens():
             by_documents = saberlda_cuda.draw_by_documents(chunk, z, model, words, random.key(3))
     np.testing.assert_array_equal(by_words, by_documents)
     assert (by_words != z).any()
+
+
+@on_device
+@pytest.mark.parametrize("form", vector_lengths.FORMS)
+def test_lengths_and_scaled_vectors_are_those_of_numpy(form):
+    function, each, _ = vector_lengths.FORMS[form]
+    rng = np.random.default_rng(1)
+    rows, scales = rng.random((5, 70)).astype(np.float32), rng.random(5)
+    found = cuda.to_device(rows), cuda.to_device(scales if "scale" in form else np.zeros(5))
+    items = {"vector": 70, "thread": 5, "block": 5 * vector_lengths.THREADS, "number": 5 * 70}[each]
+    for v in range(5 if each == "vector" else 1):
+        launch(function, -(-items // vector_lengths.THREADS), vector_lengths.THREADS, *found, v)
+    squares = np.sum(rows.astype(float) ** 2, axis=1)
+    if "scale" in form:
+        np.testing.assert_allclose(found[0].copy_to_host(), rows * scales[:, None], rtol=1e-6)
+    else:
+        expected = 1 / np.sqrt(squares) if form == "block" else squares
+        np.testing.assert_allclose(found[1].copy_to_host(), expected, rtol=1e-6)

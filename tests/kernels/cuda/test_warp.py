@@ -9,7 +9,7 @@ from corpusmill.kernels.cuda import warp
 from corpusmill.kernels.cuda.launch import Launch
 from corpusmill.kernels.cuda.lda.model import make_nodes
 from helpers import cuda_ptx
-from helpers.on_device import on_device
+from helpers.on_device import emulated, on_device
 from numba import cuda
 
 compiles = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="needs the compiler")
@@ -31,6 +31,23 @@ def test_the_tree_finds_what_a_search_finds(size):
     found = np.full(len(wanted), -1)
     search[1, 32](leaves, make_nodes(leaves), wanted, found)
     np.testing.assert_array_equal(found, np.minimum(np.searchsorted(leaves, wanted, "right"), size - 1))
+
+
+@pytest.mark.skipif(not emulated(), reason="tests/ptx counts sectors")
+def test_a_search_reads_each_level_of_a_large_tree_in_a_row():
+    @cuda.jit
+    def search(leaves, nodes, found):
+        found[cuda.threadIdx.x] = warp.tree_search(leaves, nodes, len(leaves), 15_000.5, cuda.threadIdx.x)
+
+    from tests.ptx import device
+
+    leaves = np.arange(1.0, 20_001.0)
+    with device.launches() as launched:
+        search[1, 32](leaves, make_nodes(leaves), np.zeros(32, np.int64))
+    opcodes = [instruction.opcode for instruction in launched[0].program.kernel.instructions]
+    loads = [count for opcode, count in zip(opcodes, launched[0].counts, strict=True) if opcode == "ld.global.f64"]
+    # A sector has four numbers. The top level has 20 after the 625 of the middle one, so it begins inside a sector.
+    assert sum(int(count["sectors"]) for count in loads) == 6 + 8 + 8
 
 
 @on_device

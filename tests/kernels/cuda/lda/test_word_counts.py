@@ -106,3 +106,12 @@ def test_a_run_on_a_device_merges_the_counts_of_a_shard_there(tmp_path):
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=3, documents=3, length=6)
     found, expected = (LDA(5, max_iter=2, device=device, random_state=1).fit(corpus) for device in ("cuda", "cpu"))
     np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+def test_chunks_are_grouped_where_all_workers_have_a_device(tmp_path):
+    from corpusmill import LDA
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
+    most = {device: LDA(3, device=device)._algorithm(corpus).needs(corpus, 1).shards for device in ("cuda", "cpu")}
+    assert most == {"cuda": 64, "cpu": 4096}
+    assert LDA(3, sampler="gibbs", device="cpu")._algorithm(corpus).needs(corpus, 1).shards == 1

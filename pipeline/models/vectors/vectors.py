@@ -1020,7 +1020,8 @@ class WordVectors:
         encoding : str, default="utf-8"
             Encoding of the words.
         unicode_errors : {"strict", "ignore", "replace"}, default="strict"
-            What to do with words that are not valid in this encoding. word2vec.c may cut words within a character.
+            What to do with words that are not valid in this encoding. word2vec.c may cut words within a character. A
+            warning says how many words were changed, and how many occurred before and were left out.
         limit : int, optional
             Read this number of words at most. Default: all.
         no_header : bool, default=False

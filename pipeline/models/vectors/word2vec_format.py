@@ -207,10 +207,11 @@ def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[
 
 
 def _trailing_numbers(line: bytes) -> int:
-    """Return how many numbers are at the end of a line, after the word, which may have blanks and be a number."""
+    """Return how many numbers are at the end of a line, after the word, which may be a number, or empty."""
     fields = line.split()
+    most = len(fields) - (line[:1] not in (b" ", b"\t"))
     n_numbers = 0
-    while n_numbers < len(fields) - 1:
+    while n_numbers < most:
         try:
             float(fields[-1 - n_numbers])
         except ValueError:

@@ -238,6 +238,7 @@ OTHERS = {
     "a first name with blanks": (b". . 0.3 0.4\nend 1 1\n", {"no_header": True}, [". .", "end"], None),
     "names with blanks, header": (b"2 2\nnew york 1 2\nend 1 1\n", {}, ["new york", "end"], None),
     "blanks at the end": (b"2 2\na 1 2 \nb 3 4 \n", {}, ["a", "b"], None),
+    "an empty name, no header": (b" 1 2\nb 3 4\n", {"no_header": True}, ["", "b"], None),
     "an empty name": (b"2 2\n 1 2\nb 3 4\n", {}, ["", "b"], None),
     "tabs": (b"a\t1\t2\nb\t3\t4\n", {"no_header": True}, ["a", "b"], None),
     "tabs and a header": (b"2 2\na\t1\t2\nb\t3\t4\n", {}, ["a", "b"], None),

@@ -15,3 +15,7 @@ class AccessDenied(DataError):
 
 class Locked(Exception):
     """Another process is writing to the same corpus, run or model."""
+
+
+class DataWarning(UserWarning):
+    """Something in the data was left out or changed, or may be a mistake. The command line shows these warnings."""

@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse
 
 from ..data import NetworkxGraph, is_dask_collection, is_networkx, is_table, is_type_of_numbers
-from ..errors import DataError
+from ..errors import DataError, DataWarning
 from ..matrices.blocks import native
 from ..messages import pluralize
 from ..stores.graph import Edges
@@ -74,7 +74,7 @@ def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
     found = Found()
     edges = _read_edges(source, options, found)
     for notice in found.notices:
-        warnings.warn(notice, stacklevel=2)
+        warnings.warn(notice, DataWarning, stacklevel=2)
     metadata = edges.metadata | {"options": asdict(replace(options, directed=edges.is_directed)), "found": found.facts}
     return edges._replace(metadata=metadata)
 

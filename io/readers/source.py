@@ -18,7 +18,7 @@ import fsspec.core
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from ..errors import DataError
+from ..errors import DataError, DataWarning
 from ..messages import pluralize
 from ..stores.object_stores import comes_from_store, explained_errors
 from ..stores.store import filesystem_of
@@ -118,6 +118,7 @@ def find_files(source: Paths) -> list[SourceFile]:
         warnings.warn(
             f"{pluralize(len(found) - len(files), 'file')} of {len(found):,} are named more than once; each is read "
             f"once",
+            DataWarning,
             stacklevel=2,
         )
     return files

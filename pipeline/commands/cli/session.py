@@ -66,7 +66,7 @@ def open_session(
     with ExitStack() as stack:
         if cluster.kind == "synchronous" or needs_no_workers:
             # Dask is not even imported, which would take a third of a second.
-            stack.enter_context(_library_warnings(debug))
+            stack.enter_context(library_warnings(debug))
             client = None
         else:
             if not as_json:  # Dask takes a second, and workers take some more
@@ -119,19 +119,21 @@ def _quiet_libraries(debug: bool) -> Iterator[None]:
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(level.upper())
     worker_config = dask.config.serialize({"logging": dict.fromkeys(NOISY_LOGGERS, level)})
-    with _library_warnings(debug), dask.config.set({WORKER_CONFIG: worker_config}):
+    with library_warnings(debug), dask.config.set({WORKER_CONFIG: worker_config}):
         yield
 
 
 @contextmanager
-def _library_warnings(debug: bool) -> Iterator[None]:
+def library_warnings(debug: bool = False) -> Iterator[None]:
     """Show the warnings of libraries with --debug only, and ours once."""
+    from ....io.errors import DataWarning
     from ...models.base.advice import TrainingWarning
 
     with warnings.catch_warnings():
         if not debug:
             warnings.simplefilter("ignore")
-            warnings.simplefilter("once", TrainingWarning)
+            for category in (TrainingWarning, DataWarning):
+                warnings.simplefilter("once", category)
             warnings.showwarning = _show_warning
         yield
 

@@ -6,7 +6,7 @@ import click
 
 from ..terminal import show
 from .options import config_option, configs_argument, json_option, overwrite_option, set_option
-from .session import Session, job_metrics, load_config, mlflow_of, open_session
+from .session import Session, job_metrics, library_warnings, load_config, mlflow_of, open_session
 
 if TYPE_CHECKING:
     from ....configs.schema import Config
@@ -143,18 +143,19 @@ def graph(
     first, second = columns or (None, None)
     # None: weighted if the file has weights.
     weighted = False if unweighted else None
-    ingest_graph(
-        edges,
-        graph,
-        directed=directed,
-        weighted=weighted,
-        header=header,
-        source=first,
-        target=second,
-        delimiter=delimiter,
-        quote=quote,
-        comments="" if comments == "none" else comments,
-    )
+    with library_warnings():
+        ingest_graph(
+            edges,
+            graph,
+            directed=directed,
+            weighted=weighted,
+            header=header,
+            source=first,
+            target=second,
+            delimiter=delimiter,
+            quote=quote,
+            comments="" if comments == "none" else comments,
+        )
     facts = inspect(graph)
     show.result(facts, as_json, lambda: show.facts(facts))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
 
-from ....io.errors import DataError
+from ....io.errors import DataError, DataWarning
 from ....io.extras import needing
 from ....io.messages import other_case, pluralize
 from ..other_names import explain_attribute
@@ -1059,6 +1059,7 @@ class WordVectors:
             warnings.warn(
                 f"{path}: {pluralize(int((~is_finite).sum()), 'vector')} of {len(vectors):,} have NaN or infinity, "
                 f"such as that of {vectors.index_to_key[int(is_finite.argmin())]!r:.40}; they are similar to nothing",
+                DataWarning,
                 stacklevel=3,
             )
         return vectors

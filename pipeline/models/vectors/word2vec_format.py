@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....io.errors import DataError
+from ....io.errors import DataError, DataWarning
 from ....io.messages import MOST_CHARACTERS, pluralize, shortened
 from ....io.readers.source import unpacked
 from ....io.stores.object_stores import explained_errors
@@ -129,6 +129,7 @@ def _without_repetitions(path: str, table: VectorTable) -> VectorTable:
     warnings.warn(
         f"{path}: {n_words - len(rows):,} of {pluralize(n_words, 'word')} occurred before, such as {example!r:.40}; "
         f"the first vector of each is kept",
+        DataWarning,
         stacklevel=4,
     )
     return VectorTable(list(first_row), table.vectors[rows], None if table.counts is None else table.counts[rows])
@@ -151,6 +152,7 @@ def _decoded(path: str, encoded: list[bytes], encoding: str, unicode_errors: str
     warnings.warn(
         f"{path}: {pluralize(n_changed, 'word')} of {len(words):,} had bytes that are not {encoding}, such as "
         f"{words[row]!r:.40}",
+        DataWarning,
         stacklevel=4,
     )
     return words

@@ -1,24 +1,29 @@
-"""LDA by collapsed Gibbs sampling in word order: the counts follow every token of a chunk.
+"""LDA by collapsed Gibbs sampling in word order: the counts follow every token.
 
-    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A, B and N
+    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A and B
 
 ESCA draws all tokens from the counts of the last epoch. Two tokens that determine each other's topic, such as those of
 a word that occurs twice, then exchange their topics instead of agreeing on one. Here, the second follows the first. So
 a corpus of few or short documents needs far fewer epochs.
 
-All three kernels below compute what this loop does:
+All three kernels compute what this loop does:
 
+    inverse = 1 / (N + V * beta)
     for v in words:                                  # word order: all tokens of a word, then those of the next word
         for i in tokens_of(v):
             d, old = docs[i], z[i]
-            A[d, old] -= 1; B[v, old] -= 1; N[old] -= 1
-            weights = (A[d] + alpha) * (B[v] + beta) / (N + V * beta)
-            sums = cumsum(weights)
+            A[d, old] -= 1; B[v, old] -= 1
+            sums = cumsum((A[d] + alpha) * (B[v] + beta) * inverse)
             new = first_topic_where(sums > uniform(key, i) * sums[-1])
-            A[d, new] += 1; B[v, new] += 1; N[new] += 1
-            z[i] = new
+            A[d, new] += 1; B[v, new] += 1; z[i] = new
+        N += by how much B[v] changed
+        if enough_tokens: inverse = 1 / (N + V * beta)
 
-They differ in how they keep the rows of A, and in the order in which they sum the weights:
+A and B are those of the moment. N is a sum over a whole topic, which one token hardly changes, so its inverse stays the
+same for a while: for at most `piece_tokens` of a word with up to 64 topics, and about as many of several words with
+more. Then φ takes no division. It is computed earlier if N has changed by more than a few percent.
+
+The kernels differ in how they keep the rows of A, and in the order in which they sum the weights:
 
     topics       mean tokens per document      kernel                 rows of A
     up to 64     any number                    gibbs_registers.py     dense, in registers
@@ -26,120 +31,151 @@ They differ in how they keep the rows of A, and in the order in which they sum t
                  the number of topics - 128
     others                                     this file              sparse
 
+Documents of more than 65,535 tokens always have dense rows, because a count of a sparse row has 16 bits.
+
 In this file, a token is drawn as in esca.py, by inverting the cumulative distribution at one uniform number, in eight
 lanes. The distribution has three parts, after SparseLDA (Yao, Mimno and McCallum, KDD 2009): A_dk φ_k for the entries
-of the document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics. The
-last part has N of the beginning of the sweep, with the token in it, so that it needs no new prefix sums after each
-token.
+of the document's row; α_k B_vk / (N_k + Vβ) for the entries of the word's row; α_k β / (N_k + Vβ) for all topics.
 
 Layout: the order of the tokens is that of ESCA, so one dense φ serves all tokens of a word in a group of documents. If
-a draw leaves a token at its topic, which is frequent after the first epochs, no count changes here. Rows of A and B
-have free places for the topics that tokens of the chunk may bring, see changing_rows.py.
+a draw leaves a token at its topic, which is frequent after the first epochs, no count changes here. The products of a
+row of A with φ are kept for further tokens of the word in the same document. Rows of A and B have free places for the
+topics that tokens may come to, see changing_rows.py.
 
 Reference implementation: tests/helpers/naive_gibbs.py, `lda_gibbs_sweep`.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
 from .. import random
 from ..chunk import Chunk
 from ..jit import kernel, read_only_tuple
+from ..simd.choices import row_shape
 from ..simd.lanes import (
     LANES,
-    Lanes,
-    gather,
+    first_equal,
+    high_half,
     load,
     pick,
     prefix_sums,
     splat,
     store,
     to_double,
-    where_equal,
 )
 from ..simd.prefetch import prefetch
 from . import gibbs_dense as gibbs_dense
 from . import gibbs_registers as gibbs_registers
 from .changing_rows import (
-    ONE,
+    LOW,
     DocumentRows,
     WordRows,
-    close_word,
     count_dense,
+    dense_words,
     growable_documents,
     growable_words,
-    move,
-    move_in_row,
-    new_word,
-    open_word,
+    is_off,
     padded,
     padded_to_four,
+    piece_tokens,
+    word_tokens,
 )
-from .counts import count_documents
+from .counts import MAX_COUNT, SIXTEEN, WordCounts, count_documents
 from .esca import AHEAD, repeats, search
-from .model import (
-    ModelBlock,
-    PriorTerms,
-    TokenOrder,
-    inlined,
-    make_prior,
-    token_order,
-)
-from .row_sums import LAST, ZERO, find
+from .model import ModelBlock, TokenOrder, block_segments, inlined, token_order
+from .row_sums import LAST, ZERO, find, lowered_sums, row_products
 
 #: Mean number of tokens per document from which rows of A may be dense. Below, sparse ones are smaller, mostly faster.
 FEWEST_DENSE_TOKENS = 8
 #: Topics up to which such rows are dense. A further token per document allows one topic more, up to the second number.
 DENSE_TOPICS = 128
 MOST_DENSE_TOPICS = 384
+#: A packed entry with a count of one.
+ONE_TOKEN = np.uint32(1)
 
-
-class Totals(NamedTuple):
-    """N, which changes with every token."""
-
-    counts: np.ndarray  # (K,) int64: N
-    inverse: np.ndarray  # (K,) float64: 1 / (N_k + Vβ)
-    lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ)
+#: Rows of A: dense ones, flat float32, or sparse ones.
+Documents: TypeAlias = "np.ndarray | DocumentRows"
+#: Rows of B: dense ones, flat int32, for topics that fit into registers, else sparse ones.
+Words: TypeAlias = "np.ndarray | WordRows"
 
 
 def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uint64) -> np.ndarray:
     """Draw the next topics of a chunk's tokens: (T,) uint16 in word order. ``models`` are all blocks of the model.
 
-    ``z`` (T,) uint16 are the current topics. Token i in word order takes draw i of the stream ``key``. Arguments are
-    only read.
+    ``z`` (T,) uint16 are the current topics. Token i in word order takes draw i of the stream ``key``.
+    Arguments are only read.
     """
-    blocks = list(models)
-    if len(blocks[0].alpha) <= gibbs_registers.MOST_TOPICS:
-        counts = gibbs_registers.begin(blocks[0].totals, blocks[0].n_words)
-        return gibbs_registers.sweep(chunk, blocks, z, key, counts)
+    model = joined(list(models))
     z = z.copy()
-    key = np.uint64(key)
-    model = read_only_tuple(_joined(blocks))
-    order = token_order(chunk)
-    B = growable_words(order, model)
-    n_topics = len(model.alpha)
-    if has_dense_rows(n_topics, len(z), chunk.n_documents):
-        A = count_dense(chunk.docs, z, chunk.n_documents, padded_to_four(n_topics))
-        gibbs_dense.sweep(order, A, B, model, z, key)
-        return z
-    prior = make_prior(model, 1, 1)
-    totals = Totals(model.totals.astype(np.int64), prior.inverse.copy(), prior.lowered.copy())
-    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
-    A = growable_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
-    _sweep(order, A, B, totals, model, prior, z, key)
+    A = document_rows(chunk, z, len(model.alpha))
+    draw(chunk, A, word_rows(chunk, model), model.totals.astype(np.int64), model, z, key)
     return z
 
 
-def has_dense_rows(n_topics: int, n_tokens: int, n_documents: int) -> bool:
-    """Return whether a chunk gets dense rows of A: they take time and memory for every topic."""
+def draw(chunk: Chunk, A: Documents, B: Words, N: np.ndarray, model: ModelBlock, z: np.ndarray, key: np.uint64) -> None:
+    """Draw the topics ``z`` (T,) uint16 of the tokens whose words are in a block of the model; A, B and N follow.
+
+    B are the rows of the block and N is (K,) int64. Of ``model``, only the priors and the range of words are read.
+    Calls with other blocks, in any order, draw the other tokens.
+    """
+    order = token_order(chunk)
+    segments = block_segments(order, model)
+    model = read_only_tuple(model)
+    key = np.uint64(key)
+    if isinstance(A, DocumentRows):
+        _sweep(order, segments, A, B, N, model, z, key)
+    elif isinstance(B, WordRows):
+        gibbs_dense.sweep(order, segments, A, B, N, model, z, key)
+    else:
+        sweep_rows = gibbs_registers.sweep_in_pairs if gibbs_registers.has_pairs(N) else gibbs_registers.sweep
+        sweep_rows(order, segments, A, B, N, model, row_shape(len(N)), z, key)
+
+
+def document_rows(chunk: Chunk, z: np.ndarray, n_topics: int) -> Documents:
+    """Count the topics of a chunk's documents, in the form in which they are changed."""
+    longest = int(np.diff(chunk.doc_ptr).max(initial=0))
+    width = dense_width(n_topics, len(z), chunk.n_documents, longest)
+    if width:
+        return count_dense(chunk.docs, z, chunk.n_documents, width)
+    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+    return growable_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
+
+
+def word_rows(chunk: Chunk, model: ModelBlock) -> Words:
+    """Copy a block of B to rows that can change while a chunk is drawn."""
+    n_topics = len(model.alpha)
+    rows = WordCounts(model.row_ptr, model.topics, model.counts)
+    if n_topics <= gibbs_registers.MOST_TOPICS:
+        return dense_words(read_only_tuple(rows), padded(n_topics))
+    tokens = word_tokens(token_order(chunk), model.first, len(rows.row_ptr) - 1)
+    starts, lengths = rows.row_ptr[:-1], np.diff(rows.row_ptr)
+    return growable_words(starts, lengths, rows.topics, rows.counts, tokens, n_topics)
+
+
+def grown(chunk: Chunk, words: Words, n_topics: int) -> Words:
+    """Return rows of B, from the first word on, that can go on to change while another chunk is drawn."""
+    if not isinstance(words, WordRows):
+        return words
+    tokens = word_tokens(token_order(chunk), 0, len(words.lengths))
+    return growable_words(words.row_ptr[:-1], words.lengths, words.topics, words.counts, tokens, n_topics)
+
+
+def dense_width(n_topics: int, n_tokens: int, n_documents: int, longest: int) -> int:
+    """Return the width of a chunk's rows of A if they are dense, which takes time and memory for every topic, else 0.
+
+    ``longest`` is the number of tokens of the longest document.
+    """
+    if n_topics <= gibbs_registers.MOST_TOPICS:
+        return int(padded(n_topics))
     length = n_tokens / max(n_documents, 1)
-    return length >= FEWEST_DENSE_TOKENS and n_topics <= min(DENSE_TOPICS + length, MOST_DENSE_TOPICS)
+    most = min(DENSE_TOPICS + length, MOST_DENSE_TOPICS) if length >= FEWEST_DENSE_TOKENS else 0
+    return int(padded_to_four(n_topics)) if n_topics <= most or longest > MAX_COUNT else 0
 
 
-def _joined(blocks: list[ModelBlock]) -> ModelBlock:
-    """Return all words as one block. N changes with every word, so blocks cannot be visited one after the other."""
+def joined(blocks: list[ModelBlock]) -> ModelBlock:
+    """Return all words as one block."""
     if len(blocks) == 1:
         return blocks[0]
     lengths = np.concatenate([np.diff(block.row_ptr) for block in blocks])
@@ -148,169 +184,185 @@ def _joined(blocks: list[ModelBlock]) -> ModelBlock:
     return blocks[0]._replace(row_ptr=np.r_[0, np.cumsum(lengths)], topics=topics, counts=counts)
 
 
-@inlined
-def _invert(N: np.ndarray, inverse: np.ndarray, lowered: np.ndarray, smoothing: float, k: int) -> None:
-    """Bring the inverses of one topic up to date, see `Totals`; ``smoothing`` is Vβ."""
-    total = np.float64(N[k])
-    inverse[k] = 1.0 / (total + smoothing)
-    lowered[k] = 1.0 / (max(total - 1.0, 0.0) + smoothing)
-
-
 @kernel
 def _sweep(
     order: TokenOrder,
+    segments: np.ndarray,
     A: DocumentRows,
     B: WordRows,
-    totals: Totals,
+    N: np.ndarray,
     model: ModelBlock,
-    prior: PriorTerms,
     z: np.ndarray,
-    key: np.uint64,
+    key: int,
 ) -> None:
-    """Draw from the distribution in three parts."""
+    """Draw from the distribution in three parts. Arguments are those of `gibbs_dense.sweep`, but A has sparse rows."""
+    # Local names, because each access to an array inside a tuple changes its reference count.
     docs = order.docs
-    row_ptr, lengths, topics, tokens = A
-    N, inverse, lowered = totals
-    alpha = prior.alpha
-    smooth = prior.smooth
-    beta = model.beta
-    K = len(alpha)
-    word = new_word(K)
-    phi, counts, place, word_topics, weights = word
-    for k in range(K):
-        phi[k] = beta * inverse[k]
-    sums = np.empty(padded(K), np.float32)
+    word_ids = order.word_ids
+    word_ptr = order.word_ptr
+    row_ptr, lengths, entries = A
+    word_row_ptr, word_lengths, row_topics, row_counts = B
+    alpha = model.alpha
+    beta, smoothing = model.beta, model.n_words * model.beta
+    least = np.float32(beta)
+    K = len(N)
+    unused = np.uint32(K) << SIXTEEN
+    last = len(z) - 1
+    longest = 0
+    for d in range(len(lengths)):
+        longest = max(longest, row_ptr[d + 1] - row_ptr[d])
+    # The topic K of unused entries has φ of zero.
+    phi = np.zeros(K + 1, np.float32)
+    inverse = np.empty(K, np.float32)
+    alpha_inverse = np.empty(K, np.float32)
+    smooth = np.zeros(K + 1)
+    sums = np.empty(longest + LANES, np.float32)
+    products = np.empty(longest + LANES, np.float32)
+    # The row of the current word, its topics, the place of each topic among them, and α_k B_vk / (N_k + Vβ) of each.
+    counts = np.zeros(K, np.int32)
+    topics = np.zeros(K + LANES, np.int64)
+    place = np.full(K, -1, np.int64)
+    weights = np.zeros(K + LANES, np.float32)
     word_sums = np.empty(K + LANES, np.float32)
-    for s in range(len(order.word_ids)):
-        n = open_word(word, B, order.word_ids[s])
-        mass = 0.0
-        for j in range(n):
-            mass += _weigh(word_topics[j], j, counts, alpha, beta, inverse, phi, weights)
-        moved = True
-        start, end = order.word_ptr[s], order.word_ptr[s + 1]
-        for i in range(start, end):
-            _prefetch_row(topics, tokens, row_ptr[docs[min(i + AHEAD, len(z) - 1)]])
-            d = docs[i]
-            old = np.int64(z[i])
-            head = row_ptr[d]
-            length = lengths[d]
-            if moved or not repeats(docs, z, start, i):
-                own = np.float32((counts[old] - 1 + beta) * lowered[old])
-                ends = _sparse_products(topics, tokens, head, length, old, phi, own, sums)
-                own_weight = np.float32(alpha[old] * (counts[old] - 1) * lowered[old])
-                others = max(mass - weights[place[old]] + own_weight, 0.0)
-            of_document = pick(ends, LAST)
-            x = random.uniform64(key, i) * (of_document + others + smooth[-1])
-            if x < of_document:
-                new = _topic_at(topics, tokens, head + find(sums, ends, x, padded(length)), old)
-            else:
-                x -= of_document
-                new = _draw_prior(weights, word_topics, n, x, place[old], own_weight, word_sums, smooth, others)
-            moved = new != old
-            if moved:
-                z[i] = new
-                lengths[d] = move_in_row(topics, tokens, head, length, old, new, K)
-                n = move(counts, place, word_topics, N, old, new, n)
-                for changed in (old, new):
-                    _invert(N, inverse, lowered, model.n_words * beta, changed)
-                    mass += _weigh(changed, place[changed], counts, alpha, beta, inverse, phi, weights)
-        _clear_weights(word_topics, n, beta, inverse, phi, weights)
-        close_word(word, B, order.word_ids[s], n)
+    most = piece_tokens(K)
+    drawn = most
+    for g in range(len(segments)):
+        for s in range(segments[g, 0], segments[g, 1]):
+            end = word_ptr[s]
+            while end < word_ptr[s + 1]:
+                begin = end
+                if drawn >= most:
+                    for k in range(K):
+                        inverse[k] = np.float32(1.0 / (N[k] + smoothing))
+                        alpha_inverse[k] = alpha[k] * inverse[k]
+                        smooth[k + 1] = smooth[k] + np.float64(alpha_inverse[k]) * beta
+                        phi[k] = least * inverse[k]
+                    drawn = 0
+                row = np.int64(word_ids[s]) - model.first
+                row_start, n = word_row_ptr[row], word_lengths[row]
+                mass = 0.0
+                for j in range(n):
+                    k = np.int64(row_topics[row_start + j])
+                    count = np.float32(row_counts[row_start + j])
+                    counts[k] = row_counts[row_start + j]
+                    topics[j] = k
+                    place[k] = j
+                    phi[k] = (count + least) * inverse[k]
+                    weights[j] = count * alpha_inverse[k]
+                    mass += np.float64(weights[j])
+                start, end = begin, min(begin + most, word_ptr[s + 1])
+                drawn += end - start
+                moved = True
+                i = start - 1
+                while i + 1 < end:
+                    i += 1
+                    prefetch(entries, row_ptr[docs[min(i + AHEAD, last)]])
+                    d = docs[i]
+                    old = np.int64(z[i])
+                    head, m = row_ptr[d], lengths[d]
+                    if moved or not repeats(docs, z, start, i):
+                        own = np.float32((counts[old] - 1 + beta) / (N[old] - 1 + smoothing))
+                        if i > start and d == docs[i - 1]:
+                            ends = lowered_sums(entries, head, m, old, 1, own, products, sums)
+                        else:
+                            ends = row_products(entries, head, m, old, 1, phi, own, products, sums)
+                        others = max(mass - np.float64(alpha_inverse[old]), 0.0)
+                    of_document = pick(ends, LAST)
+                    x = random.uniform64(key, i) * (of_document + others + smooth[K])
+                    at = np.int64(-1)
+                    if x < of_document:
+                        at = find(sums, ends, x, padded(m))
+                        # Rounding can point to a place that is not in use: the topic stays then.
+                        new = np.int64(entries[head + at] >> SIXTEEN) if entries[head + at] & LOW else old
+                    elif x - of_document < others:
+                        new = _draw_of_word(
+                            weights, topics, n, x - of_document, place[old], alpha_inverse[old], word_sums
+                        )
+                    else:
+                        new = search(smooth, K, x - of_document - others)
+                    moved = new != old
+                    if not moved:
+                        continue
+                    z[i] = new
+                    # The row of A. The last entry takes the place of one that has no tokens left.
+                    was = _entry(entries, head, m, old)
+                    left = (entries[head + was] - ONE_TOKEN) & LOW
+                    entries[head + was] -= ONE_TOKEN
+                    if left == 0:
+                        m -= 1
+                        entries[head + was] = entries[head + m]
+                        entries[head + m] = unused
+                        products[was] = products[m]
+                        products[m] = ZERO
+                        if at == m:
+                            at = was
+                    if at < 0:
+                        at = _entry(entries, head, m, new)
+                    if at < 0:
+                        at = m
+                        entries[head + m] = np.uint32(new) << SIXTEEN
+                        if m % LANES == 0:
+                            store(products, m, splat(ZERO))
+                        m += 1
+                    entries[head + at] += ONE_TOKEN
+                    lengths[d] = m
+                    # The word.
+                    N[old] -= 1
+                    N[new] += 1
+                    if place[new] < 0:
+                        place[new] = n
+                        topics[n] = new
+                        n += 1
+                    counts[old] -= 1
+                    counts[new] += 1
+                    for k in (old, new):
+                        count = np.float32(counts[k])
+                        phi[k] = (count + least) * inverse[k]
+                        weights[place[k]] = count * alpha_inverse[k]
+                        if is_off(inverse[k], N[k], smoothing):
+                            end, drawn = i + 1, most
+                    mass += np.float64(alpha_inverse[new]) - np.float64(alpha_inverse[old])
+                    products[at] = np.float32(entries[head + at] & LOW) * phi[new]
+                    if left > 0:
+                        products[was] = np.float32(left) * phi[old]
+                used = 0
+                for j in range(n):
+                    k = topics[j]
+                    if counts[k] > 0:
+                        row_topics[row_start + used] = k
+                        row_counts[row_start + used] = counts[k]
+                        used += 1
+                    counts[k] = 0
+                    place[k] = -1
+                    weights[j] = ZERO
+                    phi[k] = least * inverse[k]
+                word_lengths[row] = used
 
 
 @inlined
-def _clear_weights(
-    topics: np.ndarray, n: int, beta: float, inverse: np.ndarray, phi: np.ndarray, weights: np.ndarray
-) -> None:
-    """Set the weights of a word's n topics to zero, and φ to that of a topic without tokens of the word."""
-    for j in range(n):
-        k = topics[j]
-        phi[k] = beta * inverse[k]
-        weights[j] = ZERO
-
-
-@inlined
-def _weigh(
-    k: int,
-    place: int,
-    counts: np.ndarray,
-    alpha: np.ndarray,
-    beta: float,
-    inverse: np.ndarray,
-    phi: np.ndarray,
-    weights: np.ndarray,
-) -> np.float64:
-    """Bring φ of the current word and its weight at topic k up to date; return by how much the weight rose."""
-    phi[k] = (counts[k] + beta) * inverse[k]
-    before = np.float64(weights[place])
-    weights[place] = alpha[k] * counts[k] * inverse[k]
-    return np.float64(weights[place]) - before
-
-
-@inlined
-def _sparse_products(
-    topics: np.ndarray,
-    tokens: np.ndarray,
-    head: int,
-    n: int,
-    old: int,
-    phi: np.ndarray,
-    phi_old: np.float32,
-    sums: np.ndarray,
-) -> Lanes:
-    """Sum A_dk φ_k over the n entries of a row, with the old topic lowered; results as in `_dense_products`."""
-    total = splat(ZERO)
-    own = splat(np.uint32(old))
-    phi_own = splat(phi_old)
-    one = splat(ONE)
+def _entry(entries: np.ndarray, head: int, n: int, k: int) -> int:
+    """Return the place of a topic among the n entries of a row, -1 if it has none."""
+    wanted = splat(np.uint32(k))
     for j in range(0, n, LANES):
-        k = load(topics, head + j)
-        count = load(tokens, head + j)
-        weight = where_equal(k, own, (count - one) * phi_own, count * gather(phi, k))
-        total = total + weight
-        store(sums, j, total)
-    return prefix_sums(to_double(total))
-
-
-@inlined
-def _prefetch_row(topics: np.ndarray, tokens: np.ndarray, at: int) -> None:
-    """Begin to load the first entries of a row of A."""
-    prefetch(topics, at)
-    prefetch(tokens, at)
-
-
-@inlined
-def _topic_at(topics: np.ndarray, tokens: np.ndarray, at: int, old: np.int64) -> np.int64:
-    """Return the topic of an entry. Rounding can point to a place that is not in use: the topic stays then."""
-    if tokens[at] > ZERO:
-        return np.int64(topics[at])
-    return old
+        lane = first_equal(high_half(load(entries, head + j)), wanted)
+        if lane < LANES:
+            return j + lane
+    return np.int64(-1)
 
 
 @kernel
-def _draw_prior(
-    weights: np.ndarray,
-    topics: np.ndarray,
-    n: int,
-    x: float,
-    own: int,
-    own_weight: np.float32,
-    sums: np.ndarray,
-    smooth: np.ndarray,
-    mass: float,
-) -> np.int64:
-    """Return the topic at ``x`` of the second part, of width ``mass``, or of the third part.
+def _draw_of_word(
+    weights: np.ndarray, topics: np.ndarray, n: int, x: float, own: int, of_token: np.float32, sums: np.ndarray
+) -> int:
+    """Return the topic at ``x`` of the part of the word's own counts.
 
-    In the second part, which is that of the word's own counts, the old topic has the place ``own``.
+    Of the n weights, that at the place ``own`` is too large by ``of_token``, the weight of the token itself.
     """
-    if x >= mass:
-        return search(smooth, len(smooth) - 1, x - mass)
     kept = weights[own]
-    weights[own] = own_weight
+    weights[own] = max(kept - of_token, ZERO)
     total = splat(ZERO)
     for j in range(0, n, LANES):
         total = total + load(weights, j)
         store(sums, j, total)
     weights[own] = kept
-    j = find(sums, prefix_sums(to_double(total)), x, padded(n))
-    return np.int64(topics[min(j, n - 1)])
+    return topics[min(find(sums, prefix_sums(to_double(total)), x, padded(n)), n - 1)]

@@ -1,9 +1,8 @@
 """Collapsed Gibbs sampling in word order, as in gibbs.py, for rows of A that are dense and stay in the first cache.
 
-    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A, B and N
+    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A and B
 
-The plain loop is that of gibbs_registers.py. Here, the weights of a token are summed before the token before it has its
-topic:
+The plain loop is that of gibbs.py. Here, the weights of a token are summed before the token before it has its topic:
 
     take_out(first); sums = cumsum((A[docs[first]] + α) φ)
     for i in tokens_of(v):
@@ -12,17 +11,13 @@ topic:
         put_in(new, i); extra = by how much that raises the weight of topic `new` for token i + 1
         z[i] = new; sums = next_sums
 
-Each draw changes φ, and the next one waits for that. Two things shorten the wait:
-
-- The weights of a token are summed while the token before it is still searched for its topic. That topic then has one
-  token more, so its weight is larger than the sums know. The difference gets an interval of its own, at the end, after
-  one interval per topic in the order of the eight lanes.
-- φ of a word is kept in three versions: as it is, and with one token less or more in each topic. When a token leaves a
-  topic or comes to one, a version replaces another. The new number for the version that is used up takes a division,
-  but is not needed before the next token leaves that topic or comes to it.
+Each draw changes φ, and the next one waits for that. To shorten the wait, the weights of a token are summed while the
+token before it is still searched for its topic. That topic then has one token more, so its weight is larger than the
+sums know. The difference gets an interval of its own, at the end, after one interval per topic in the order of the
+eight lanes.
 
 The running sums are searched in two steps: first every fourth vector, then the vectors between two of these. A uniform
-number has 24 random bits.
+number has 24 random bits. φ of a word is expanded from the word's row of B and reset afterwards, at its topics only.
 
 Reference implementation: tests/helpers/naive_gibbs.py, `lda_gibbs_sweep`.
 """
@@ -45,9 +40,9 @@ from ..simd.lanes import (
     where_bits,
 )
 from ..simd.prefetch import prefetch
-from .changing_rows import ONE, ZERO, WordRows, add_topic, close_word, new_word, open_word, padded_to_four
+from .changing_rows import ZERO, WordRows, is_off, padded_to_four, piece_tokens
 from .esca import AHEAD
-from .model import ModelBlock, TokenOrder, inlined, phi_with_one_less, phi_with_one_more
+from .model import ModelBlock, TokenOrder, inlined
 from .row_sums import LAST, ZERO_COUNT
 
 # Unsigned numbers, because numba lets negative indices count from the end.
@@ -63,129 +58,121 @@ MASKS = np.array([0] * LAST + [-1] + [0] * LAST, np.int32)
 
 
 @kernel
-def sweep(order: TokenOrder, A: np.ndarray, B: WordRows, model: ModelBlock, z: np.ndarray, key: int) -> None:
-    """Draw the topics ``z`` of all tokens. A and B change with each draw.
+def sweep(
+    order: TokenOrder,
+    segments: np.ndarray,
+    A: np.ndarray,
+    B: WordRows,
+    N: np.ndarray,
+    model: ModelBlock,
+    z: np.ndarray,
+    key: int,
+) -> None:
+    """Draw the topics ``z`` (T,) uint16 of the tokens of some segments; A, B and N (K,) int64 follow.
 
-    A, flat float32, has one row per document, padded to whole fours of vectors.
+    ``segments`` (G, 2) int64 are the first one of each group, and the one after its last. A, flat float32, has a row
+    per document, padded to whole fours of vectors. B has the words from ``model.first`` on.
     """
     docs = order.docs
-    N = model.totals.astype(np.float64)
+    word_ids = order.word_ids
+    word_ptr = order.word_ptr
+    row_ptr, lengths, row_topics, row_counts = B
     K, width = np.uint64(len(N)), np.uint64(padded_to_four(len(N)))
     last = np.uint64(len(z) - 1)
-    beta, smoothing = model.beta, model.n_words * model.beta
+    least, smoothing = np.float32(model.beta), model.n_words * model.beta
     alpha = np.zeros(width, np.float32)
     alpha[: len(N)] = model.alpha
+    inverse = np.zeros(width, np.float32)
     phi = np.zeros(width, np.float32)
-    lowered = np.zeros(width, np.float32)
-    raised = np.zeros(width, np.float32)
+    # The row of the current word, and its topics. One that loses all tokens and gains one again is listed twice.
+    counts = np.zeros(width, np.int32)
+    topics = np.zeros(len(N) + piece_tokens(len(N)), np.int64)
     # Those of the current token and those of the next one take turns.
     sums = np.empty(2 * width, np.float32)
     here = FIRST
-    word = new_word(len(N))
-    _, counts, place, topics, _ = word
-    for s in range(len(order.word_ids)):
-        row = np.int64(order.word_ids[s])
-        n = open_word(word, B, row)
-        _fill(counts, N, beta, smoothing, phi, lowered, raised)
-        start, end = np.uint64(order.word_ptr[s]), np.uint64(order.word_ptr[s + 1])
-        next_head, next_old = np.uint64(docs[start]) * width, np.uint64(z[start])
-        _take_out(next_old, next_head, A, counts, N, beta, smoothing, phi, lowered, raised)
-        next_ends = prefix_sums(_weigh(A, alpha, next_head, phi, sums, here, width))
-        new, extra = next_old, ZERO
-        for i in range(start, end):
-            head, old, ends, last_topic = next_head, next_old, next_ends, new
-            if i + NEXT < end:
-                _prefetch_row(A, np.uint64(docs[min(i + np.uint64(AHEAD), last)]) * width, width)
-                next_head, next_old = np.uint64(docs[i + NEXT]) * width, np.uint64(z[i + NEXT])
-                _take_out(next_old, next_head, A, counts, N, beta, smoothing, phi, lowered, raised)
-                next_ends = prefix_sums(_weigh(A, alpha, next_head, phi, sums, width - here, width))
-            total = pick(ends, LAST)
-            x = random.uniform(key, i) * (total + extra)
-            new = _find(sums, here, ends, x, width)
-            # Rounding at the end of a lane can point into the padding: the topic stays then.
-            if new >= K:
-                new = old
-            if x >= total:
-                new = last_topic
-            here = width - here
-            n = add_topic(place, topics, new, n)
-            extra = _put_in(new, head, next_head, A, alpha, counts, N, beta, smoothing, phi, lowered, raised)
-            z[i] = new
-        close_word(word, B, row, n)
+    most = piece_tokens(len(N))
+    drawn = most
+    for g in range(len(segments)):
+        for s in range(segments[g, 0], segments[g, 1]):
+            end = np.uint64(word_ptr[s])
+            while end < np.uint64(word_ptr[s + 1]):
+                begin = np.int64(end)
+                if drawn >= most:
+                    for k in range(len(N)):
+                        inverse[k] = np.float32(1.0 / (N[k] + smoothing))
+                        phi[k] = least * inverse[k]
+                    drawn = 0
+                row = np.int64(word_ids[s]) - model.first
+                row_start, n = row_ptr[row], lengths[row]
+                for j in range(n):
+                    k = np.int64(row_topics[row_start + j])
+                    topics[j] = k
+                    counts[k] = row_counts[row_start + j]
+                    phi[k] = (np.float32(counts[k]) + least) * inverse[k]
+                start, end = np.uint64(begin), np.uint64(min(begin + most, word_ptr[s + 1]))
+                drawn += np.int64(end - start)
+                next_head, next_old = np.uint64(docs[start]) * width, np.uint64(z[start])
+                _change(-1, next_old, next_head, A, counts, least, inverse, phi)
+                next_ends = prefix_sums(_weigh(A, alpha, next_head, phi, sums, here, width))
+                new, extra = next_old, ZERO
+                i = start - NEXT
+                while i + NEXT < end:
+                    i += NEXT
+                    head, old, ends, last_topic = next_head, next_old, next_ends, new
+                    if i + NEXT < end:
+                        _prefetch_row(A, np.uint64(docs[min(i + np.uint64(AHEAD), last)]) * width, width)
+                        next_head, next_old = np.uint64(docs[i + NEXT]) * width, np.uint64(z[i + NEXT])
+                        _change(-1, next_old, next_head, A, counts, least, inverse, phi)
+                        next_ends = prefix_sums(_weigh(A, alpha, next_head, phi, sums, width - here, width))
+                    total = pick(ends, LAST)
+                    x = random.uniform(key, i) * (total + extra)
+                    new = _find(sums, here, ends, x, width)
+                    # Rounding at the end of a lane can point into the padding: the topic stays then.
+                    if new >= K:
+                        new = old
+                    if x >= total:
+                        new = last_topic
+                    here = width - here
+                    # The next token may be of the same document.
+                    extra = (A[next_head + new] + alpha[new]) * inverse[new]
+                    _change(1, new, head, A, counts, least, inverse, phi)
+                    if next_head == head:
+                        extra += phi[new]
+                    topics[n] = new
+                    n += np.int64(counts[new] == 1)
+                    N[old] -= 1
+                    N[new] += 1
+                    z[i] = new
+                    if is_off(inverse[old], N[old], smoothing) or is_off(inverse[new], N[new], smoothing):
+                        # The next token is taken out already.
+                        end, drawn = min(end, i + NEXT + NEXT), most
+                used = 0
+                for j in range(n):
+                    k = topics[j]
+                    if counts[k] > 0:
+                        row_topics[row_start + used] = k
+                        row_counts[row_start + used] = counts[k]
+                        used += 1
+                    counts[k] = 0
+                    phi[k] = least * inverse[k]
+                lengths[row] = used
 
 
 @inlined
-def _fill(
-    counts: np.ndarray,
-    N: np.ndarray,
-    beta: float,
-    smoothing: float,
-    phi: np.ndarray,
-    lowered: np.ndarray,
-    raised: np.ndarray,
-) -> None:
-    """Compute the three versions of φ of a word; ``smoothing`` is Vβ."""
-    least = np.float32(beta)
-    for k in range(len(N)):
-        count = np.float32(counts[k])
-        total = np.float32(N[k] + smoothing)
-        phi[k] = (count + least) / total
-        lowered[k] = (count - ONE + least) / (total - ONE)
-        raised[k] = (count + ONE + least) / (total + ONE)
-
-
-@inlined
-def _take_out(
-    old: int,
+def _change(
+    change: int,
+    k: int,
     head: int,
     A: np.ndarray,
     counts: np.ndarray,
-    N: np.ndarray,
-    beta: float,
-    smoothing: float,
+    beta: np.float32,
+    inverse: np.ndarray,
     phi: np.ndarray,
-    lowered: np.ndarray,
-    raised: np.ndarray,
 ) -> None:
-    """Take a token of the document whose row begins at ``head`` out of its topic."""
-    count = counts[old] - 1
-    total = N[old] - 1.0
-    counts[old] = count
-    N[old] = total
-    raised[old] = phi[old]
-    _put(phi, old, lowered[old])
-    lowered[old] = phi_with_one_less(count, total, beta, smoothing)
-    _put(A, head + old, A[head + old] - ONE)
-
-
-@inlined
-def _put_in(
-    new: int,
-    head: int,
-    next_head: int,
-    A: np.ndarray,
-    alpha: np.ndarray,
-    counts: np.ndarray,
-    N: np.ndarray,
-    beta: float,
-    smoothing: float,
-    phi: np.ndarray,
-    lowered: np.ndarray,
-    raised: np.ndarray,
-) -> np.float32:
-    """Put a token into its new topic; return by how much that raises the weight of the topic for the next token."""
-    count = counts[new] + 1
-    total = N[new] + 1.0
-    counts[new] = count
-    N[new] = total
-    before, after = phi[new], raised[new]
-    weight = (A[next_head + new] + alpha[new]) * before
-    lowered[new] = before
-    _put(phi, new, after)
-    raised[new] = phi_with_one_more(count, total, beta, smoothing)
-    _put(A, head + new, A[head + new] + ONE)
-    # The next token may be of the same document.
-    return max((A[next_head + new] + alpha[new]) * after - weight, ZERO)
+    """Add a token of the document whose row begins at ``head`` to a topic, or take it out of its topic."""
+    counts[k] += change
+    _put(phi, k, (np.float32(counts[k]) + beta) * inverse[k])
+    _put(A, head + k, A[head + k] + np.float32(change))
 
 
 @inlined

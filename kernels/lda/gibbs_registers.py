@@ -1,198 +1,404 @@
 """Collapsed Gibbs sampling in word order, as in gibbs.py, for at most 64 topics: one row per document, in registers.
 
-    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ),    with the token itself left out of A, B and N
+    p(k) ∝ (A_dk + α_k) (B_vk + β) / (N_k + Vβ),    with the token itself left out of A and B
 
-The plain loop, with φ of a word v kept from token to token:
+The plain loop:
 
-    φ = (B[v] + β) / (N + V β)                       # for all topics, when the word begins
-    for i in tokens_of(v):
-        d, old = docs[i], z[i]
-        A[d, old] -= 1; B[v, old] -= 1; N[old] -= 1; φ[old] = (B[v, old] + β) / (N[old] + V β)
-        new = choose((A[d] + α) φ, uniform(key, i))
-        A[d, new] += 1; B[v, new] += 1; N[new] += 1; φ[new] = (B[v, new] + β) / (N[new] + V β)
-        z[i] = new
+    for v in words:
+        inverse = 1 / (N + V β)                      # and again after some tokens, see `_most`
+        for i in tokens_of(v):
+            d, old = docs[i], z[i]
+            A[d, old] -= 1; B[v, old] -= 1
+            new = choose((A[d] + α) (B[v] + β) inverse, uniform(key, i))
+            A[d, new] += 1; B[v, new] += 1
+            z[i] = new
+        N += by how much B[v] changed
 
 There is one interval per topic, in the order of `choices.choose`, and a uniform number has 24 random bits.
 
-Each draw changes φ, and the next one waits for that. So the time between two draws is all that counts. φ of a word
-stays in registers in three versions: as it is, and with one token of the word less or more in each topic. When a token
-leaves a topic or comes to one, a version replaces another there, which takes one instruction. The two numbers that
-this uses up, one for the old topic and one for the new one, are computed from the counts in memory. That takes longer,
-but they are not needed before the next token leaves its topic or comes to another.
+Each draw changes B, and the next one waits for that: a chain, whose time is that of its instructions one after another.
+So the processor has nothing to do most of the time. With at most 32 topics, two chains fit into its registers, and they
+take turns, token by token. They must not wait for each other, so they have neither a document nor a word in common: one
+has the first half of the documents and of the words, the other one has the second halves. Then they change halves:
 
-Layout: A and B are dense, in rows of whole vectors. The order of the tokens is that of ESCA.
+    first half of the documents:      first words,  then second words
+    second half of the documents:     second words, then first words
+
+Both chains begin with the same N, and their changes of N are added up before they change halves.
+
+Layout: A and B are dense, in rows of whole vectors. While the tokens of a word are drawn, only the changes of B are in
+registers, so that they are exact however large B is. The order of the tokens is that of ESCA.
 
 Reference implementation: tests/helpers/naive_gibbs.py, `lda_gibbs_sweep`.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import random
-from ..chunk import Chunk
-from ..jit import kernel, read_only_tuple
-from ..simd.choices import MOST, choose, index_of, one_hot, prefetch_entries, row_shape, spread, to_floats, where
+from ..jit import kernel
+from ..simd.choices import (
+    MOST,
+    Mask,
+    choose,
+    index_of,
+    one_hot,
+    prefetch_entries,
+    spread,
+    to_floats,
+    to_integers,
+    where,
+)
 from ..simd.rows import Row, RowShape, load_row, store_row
 from . import esca
-from .changing_rows import ONE, count_dense, padded
-from .counts import WordCounts, empty_table, first_entries
-from .model import ModelBlock, TokenOrder, inlined, phi_with_one_less, phi_with_one_more, token_order
+from .changing_rows import ONE, padded, piece_tokens
+from .model import ModelBlock, TokenOrder, inlined
 
 #: Number of topics up to which a sweep uses this kernel. For more topics, it uses the other two of gibbs.py.
 MOST_TOPICS = MOST
+#: Number of topics up to which two chains take turns. The registers of AVX2 hold no more.
+MOST_PAIRED_TOPICS = 32
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = np.uint64(esca.AHEAD)
+#: 1 / (N + Vβ) is computed again after at most one of so many parts of the mean tokens of a topic.
+SHARE = 16
 
 
-class ShardCounts(NamedTuple):
-    """Counts that follow the tokens of a shard, from chunk to chunk, with padded rows of K counts for V words."""
-
-    totals: np.ndarray  # (K,) float64: N
-    known: np.ndarray  # (V,) bool: whether the row of a word was read. Pages of other rows take no memory
-    rows: np.ndarray  # (n,) int32: B
-    drawn: np.ndarray  # (n,) int32: the part of B that the tokens of the shard have now, of those drawn so far
-
-
-def begin(totals: np.ndarray, n_words: int) -> ShardCounts:
-    """Return the counts before a shard: ``totals`` (K,) are N, for V words."""
-    size = n_words * padded(len(totals))
-    return ShardCounts(
-        totals.astype(np.float64), np.zeros(n_words, np.bool_), np.zeros(size, np.int32), np.zeros(size, np.int32)
-    )
-
-
-def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uint64, counts: ShardCounts) -> np.ndarray:
-    """Draw the next topics of a chunk's tokens: (T,) uint16 in word order. ``models`` are all blocks of the model.
-
-    ``z`` (T,) uint16 are the current topics. Token i in word order takes the draw ``random.uniform(key, i)``.
-    ``counts`` change, other arguments are only read.
-    """
-    z = z.copy()
-    order = token_order(chunk)
-    for model in models:
-        block = read_only_tuple(model)
-        _read_rows(order, block, counts)
-    n_topics = len(block.alpha)
-    A = count_dense(chunk.docs, z, chunk.n_documents, padded(n_topics))
-    _sweep(order, A, counts, block, row_shape(n_topics), z, np.uint64(key))
-    return z
-
-
-def drawn_counts(counts: ShardCounts, first: int, stop: int) -> WordCounts:
-    """Return the counts of the shard's tokens for the words ``first`` to ``stop - 1``."""
-    n_topics = len(counts.totals)
-    known = counts.known[first:stop]
-    # One slack entry, because the kernel writes one past the end.
-    table = empty_table(stop - first, int(np.count_nonzero(known)) * n_topics + 1)
-    width = padded(n_topics)
-    end = _to_sparse(known, counts.drawn[first * width : stop * width], n_topics, table)
-    return first_entries(table, end)
+def has_pairs(N: np.ndarray) -> bool:
+    """Return whether two chains take turns. They do not know each other's changes of N, so N must be large."""
+    return len(N) <= MOST_PAIRED_TOPICS and _most(N) == piece_tokens(len(N))
 
 
 @kernel
-def _read_rows(order: TokenOrder, model: ModelBlock, counts: ShardCounts) -> None:
-    """Copy the rows of a block of B to dense rows, for the words that the chunk has and no chunk before it had."""
-    known = counts.known
-    rows = counts.rows
-    row_ptr = model.row_ptr
-    topics = model.topics
-    tokens = model.counts
-    width = padded(len(model.alpha))
-    for s in range(len(order.word_ids)):
-        word = np.int64(order.word_ids[s])
-        row = word - model.first
-        if 0 <= row < len(row_ptr) - 1 and not known[word]:
-            known[word] = True
-            for j in range(row_ptr[row], row_ptr[row + 1]):
-                rows[word * width + topics[j]] = tokens[j]
-
-
-@kernel
-def _to_sparse(known: np.ndarray, rows: np.ndarray, n_topics: int, table: WordCounts) -> np.int64:
-    """Fill the table with the known ones of dense rows; return its number of entries."""
-    row_ptr, topics, counts = table
-    width = padded(n_topics)
-    end = np.int64(0)
-    for v in range(len(known)):
-        if known[v]:
-            for k in range(n_topics):
-                # Write always and advance only for a topic with tokens. A branch would often be mispredicted.
-                topics[end] = k
-                counts[end] = rows[v * width + k]
-                end += counts[end] > 0
-        row_ptr[v + 1] = end
-    return end
-
-
-@kernel
-def _sweep(
-    order: TokenOrder, A: np.ndarray, counts: ShardCounts, model: ModelBlock, shape: RowShape, z: np.ndarray, key: int
+def sweep(
+    order: TokenOrder,
+    segments: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
+    N: np.ndarray,
+    model: ModelBlock,
+    shape: RowShape,
+    z: np.ndarray,
+    key: int,
 ) -> None:
-    """Draw the topics ``z`` of all tokens; A, B and N follow."""
-    # Unsigned indices, because numba lets negative ones count from the end.
+    """Draw the topics ``z`` (T,) uint16 of the tokens of some segments; A, B and N follow.
+
+    ``segments`` (G, 2) int64 are the first one of each group, and the one after its last. A, flat float32, has a row
+    per document, and B, flat int32, a row per word from ``model.first`` on. N is (K,) int64.
+    """
+    ends = order.word_ptr[1:].copy()
+    chain = _new_chain(len(N))
+    for g in range(len(segments)):
+        first, stop = segments[g]
+        if first < stop:
+            _one_chain(order, ends, _before(first, stop, 0), A, B, N, chain, model, shape, z, key)
+            _add_changes(N, chain)
+
+
+@kernel
+def sweep_in_pairs(
+    order: TokenOrder,
+    segments: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
+    N: np.ndarray,
+    model: ModelBlock,
+    shape: RowShape,
+    z: np.ndarray,
+    key: int,
+) -> None:
+    """Do the same as `sweep` with two chains, for at most `MOST_PAIRED_TOPICS` topics."""
+    # The first token of each segment that belongs to the second half of the group's documents.
+    middles = np.empty(len(order.word_ids), np.int64)
+    here = _new_chain(len(N))
+    other = _new_chain(len(N))
+    for g in range(len(segments)):
+        first, stop = segments[g]
+        if first == stop:
+            continue
+        middle = _halve(order, g, first, stop, middles)
+        halves = (first, middle), (middle, stop)
+        for turn in range(2):
+            a, b = halves[turn], halves[1 - turn]
+            parts = _before(*a, 0), _before(*b, 1)
+            _two_chains(order, middles, *parts, A, B, N, here, other, model, shape, z, key)
+            _add_changes(N, here)
+            _add_changes(N, other)
+
+
+class Chain(NamedTuple):
+    """What a chain has in memory while its registers hold something else."""
+
+    changes: np.ndarray  # (width,) int32, of N
+    inverse: np.ndarray  # (width,) float32: 1 / (N_k + Vβ) of the current word
+
+
+@kernel
+def _new_chain(n_topics: int) -> Chain:
+    return Chain(np.zeros(padded(n_topics), np.int32), np.empty(padded(n_topics), np.float32))
+
+
+@kernel
+def _add_changes(N: np.ndarray, chain: Chain) -> None:
+    """Add the changes of a chain to N, and begin new ones."""
+    for k in range(len(N)):
+        N[k] += chain.changes[k]
+        chain.changes[k] = 0
+
+
+@kernel
+def _halve(order: TokenOrder, group: int, first: int, stop: int, middles: np.ndarray) -> int:
+    """Cut a group's documents in halves, and its segments from ``first`` on; return the second half's first segment.
+
+    Both are halves of the tokens. ``middles`` get the first token in each segment of the second half of the documents.
+    """
     docs = order.docs
-    N, _, B, drawn_so_far = counts
-    K, width = np.uint64(len(N)), np.uint64(padded(len(N)))
-    last = np.uint64(len(z) - 1)
-    beta, smoothing = model.beta, model.n_words * model.beta
-    alpha = load_row(_padded(model.alpha, width), 0, shape)
-    betas, smoothings = spread(np.float32(beta), shape), spread(np.float32(smoothing), shape)
-    one, one_token = spread(ONE, shape), spread(np.int32(1), shape)
-    # N in registers too: to load numbers together that were stored one by one takes long.
-    first_totals, changes = load_row(_padded(N, width), 0, shape), spread(np.int32(0), shape)
-    for s in range(len(order.word_ids)):
-        row = np.uint64(order.word_ids[s]) * width
-        b = to_floats(load_row(B, row, shape))
-        n = first_totals + to_floats(changes)
-        phi = _phi(b, n, betas, smoothings)
-        phi_lowered = _phi(b - one, n - one, betas, smoothings)
-        phi_raised = _phi(b + one, n + one, betas, smoothings)
-        for i in range(np.uint64(order.word_ptr[s]), np.uint64(order.word_ptr[s + 1])):
-            prefetch_entries(A, np.uint64(docs[min(i + AHEAD, last)]) * width, shape)
-            head = np.uint64(docs[i]) * width
-            a = load_row(A, head, shape)
+    word_ptr = order.word_ptr
+    tokens = word_ptr[order.group_ptr[group]] + word_ptr[order.group_ptr[group + 1]]
+    cut = np.searchsorted(order.doc_ptr, tokens // 2)
+    for s in range(first, stop):
+        low, high = word_ptr[s], word_ptr[s + 1]
+        while low < high:
+            i = (low + high) // 2
+            if docs[i] < cut:
+                low = i + 1
+            else:
+                high = i
+        middles[s] = low
+    return first + np.searchsorted(word_ptr[first:stop], (word_ptr[first] + word_ptr[stop]) // 2)
 
-            # Take the token out of its topic.
-            old = np.uint64(z[i])
-            own = one_hot(old, shape)
-            total = N[old] - 1.0
-            count = B[row + old] - 1
-            N[old] = total
-            B[row + old] = count
-            lower = phi_with_one_less(count, total, beta, smoothing)
-            phi_raised = where(own, phi, phi_raised)
-            phi = where(own, phi_lowered, phi)
-            phi_lowered = where(own, spread(lower, shape), phi_lowered)
-            changes = where(own, changes - one_token, changes)
-            a = where(own, a - one, a)
 
-            drawn = choose((a + alpha) * phi, random.uniform(key, i))
-            new = index_of(drawn)
-            # Rounding at the end of a lane can point into the padding: the topic stays then.
-            if new >= K:
-                new, drawn = old, own
+class Place(NamedTuple):
+    """Where a chain is in its part of the tokens: some segments, and half of the documents."""
 
-            # Put it into the new one.
-            total = N[new] + 1.0
-            count = B[row + new] + 1
-            N[new] = total
-            B[row + new] = count
-            higher = phi_with_one_more(count, total, beta, smoothing)
-            phi_lowered = where(drawn, phi, phi_lowered)
-            phi = where(drawn, phi_raised, phi)
-            phi_raised = where(drawn, spread(higher, shape), phi_raised)
-            changes = where(drawn, changes + one_token, changes)
-            store_row(where(drawn, a + one, a), A, head, shape)
-            drawn_so_far[row + new] += 1
-            z[i] = new
+    segment: int  # the current one
+    stop: int  # the segment after the last one
+    side: int  # 0 for the first half of the documents, 1 for the second
+    token: int
+    piece_end: int
+    segment_end: int  # of this half of the documents
+
+
+@kernel
+def _before(first: int, stop: int, side: int) -> Place:
+    """Return the place before some segments."""
+    return Place(first - 1, stop, side, 0, 0, 0)
 
 
 @inlined
-def _phi(b: Row, n: Row, beta: Row, smoothing: Row) -> Row:
-    """Return φ of a word whose row of B is ``b``; ``n`` are N, and ``smoothing`` is Vβ."""
-    return (b + beta) / (n + smoothing)
+def _next_piece(place: Place, word_ptr: np.ndarray, middles: np.ndarray, most: int) -> Place:
+    """Return where the next piece of a word begins, of at most so many tokens; the stop segment if there is none."""
+    s, stop, side, i, _, end = place
+    if i == end:
+        s += 1
+        while s < stop and (middles[s] == word_ptr[s + 1] if side else word_ptr[s] == middles[s]):
+            s += 1
+        if s < stop:
+            i, end = (middles[s], word_ptr[s + 1]) if side else (word_ptr[s], middles[s])
+    return Place(s, stop, side, i, min(end, i + most), end)
+
+
+@inlined
+def _at(place: Place, token: int) -> Place:
+    """Return a place at another token of the same piece."""
+    s, stop, side, _, end, segment_end = place
+    return Place(s, stop, side, token, end, segment_end)
+
+
+@kernel
+def _most(N: np.ndarray) -> int:
+    """Return the most tokens of a word that are drawn with the same 1 / (N + Vβ), a share of the tokens of a topic."""
+    return max(1, min(piece_tokens(len(N)), N.sum() // (SHARE * len(N))))
+
+
+@inlined
+def _inverse(totals: Row, changes: Row, own: Mask, most: int, one: Row, smoothing: Row) -> Row:
+    """Return 1 / (N + Vβ), without the next token, whose topic is ``own``, if this is for one token only."""
+    n = totals + to_floats(changes)
+    if most == 1:
+        n = where(own, n - one, n)
+    return one / (n + smoothing)
+
+
+@inlined
+def _close(B: np.ndarray, row: int, moved: Row, changes: Row, shape: RowShape) -> Row:
+    """Add what has changed at a word to its row of B; return the changes of N."""
+    moves = to_integers(moved)
+    store_row(load_row(B, row, shape) + moves, B, row, shape)
+    return changes + moves
+
+
+@inlined
+def _draw(
+    i: int,
+    docs: np.ndarray,
+    z: np.ndarray,
+    A: np.ndarray,
+    base: Row,
+    moved: Row,
+    inverse: Row,
+    alpha: Row,
+    one: Row,
+    last: int,
+    n_topics: int,
+    width: int,
+    shape: RowShape,
+    key: int,
+) -> Row:
+    """Draw one token, given B + β of the word at first (``base``), and by how much B has changed since; return that."""
+    prefetch_entries(A, np.uint64(docs[min(i + AHEAD, last)]) * width, shape)
+    head = np.uint64(docs[i]) * width
+    a = load_row(A, head, shape)
+    old = np.uint64(z[i])
+    own = one_hot(old, shape)
+    a = where(own, a - one, a)
+    moved = where(own, moved - one, moved)
+    drawn = choose(((a + alpha) * inverse) * (base + moved), random.uniform(key, i))
+    new = index_of(drawn)
+    # Rounding at the end of a lane can point into the padding: the topic stays then.
+    if new >= n_topics:
+        new, drawn = old, own
+    store_row(where(drawn, a + one, a), A, head, shape)
+    z[i] = new
+    return where(drawn, moved + one, moved)
+
+
+@kernel
+def _one_chain(
+    order: TokenOrder,
+    middles: np.ndarray,
+    place: Place,
+    A: np.ndarray,
+    B: np.ndarray,
+    N: np.ndarray,
+    chain: Chain,
+    model: ModelBlock,
+    shape: RowShape,
+    z: np.ndarray,
+    key: int,
+) -> None:
+    """Draw the tokens from a place on, which may be within a piece."""
+    docs = order.docs
+    word_ids = order.word_ids
+    word_ptr = order.word_ptr
+    # Unsigned indices, because numba lets negative ones count from the end.
+    K, width = np.uint64(len(N)), np.uint64(padded(len(N)))
+    most, last = _most(N), np.uint64(len(z) - 1)
+    alpha = load_row(_padded(model.alpha, width), 0, shape)
+    betas = spread(np.float32(model.beta), shape)
+    smoothing = spread(np.float32(model.n_words * model.beta), shape)
+    one, zeros = spread(ONE, shape), spread(np.float32(0), shape)
+    totals = load_row(_padded(N, width), 0, shape)
+    changes = load_row(chain.changes, 0, shape)
+    inverse = load_row(chain.inverse, 0, shape)
+    base = moved = zeros
+    row, i, end = np.uint64(0), place.token, place.piece_end
+    if i < end:
+        row = np.uint64(word_ids[place.segment] - model.first) * width
+        base = to_floats(load_row(B, row, shape)) + betas
+        place = _at(place, end)
+    while True:
+        if i == end:
+            changes = _close(B, row, moved, changes, shape)
+            place = _next_piece(place, word_ptr, middles, most)
+            if place.segment == place.stop:
+                break
+            i, end = place.token, place.piece_end
+            row = np.uint64(word_ids[place.segment] - model.first) * width
+            base, moved = to_floats(load_row(B, row, shape)) + betas, zeros
+            inverse = _inverse(totals, changes, one_hot(np.uint64(z[i]), shape), most, one, smoothing)
+            place = _at(place, end)
+        moved = _draw(np.uint64(i), docs, z, A, base, moved, inverse, alpha, one, last, K, width, shape, key)
+        i += 1
+    store_row(changes, chain.changes, 0, shape)
+
+
+@kernel
+def _two_chains(
+    order: TokenOrder,
+    middles: np.ndarray,
+    place: Place,
+    other_place: Place,
+    A: np.ndarray,
+    B: np.ndarray,
+    N: np.ndarray,
+    chain: Chain,
+    other_chain: Chain,
+    model: ModelBlock,
+    shape: RowShape,
+    z: np.ndarray,
+    key: int,
+) -> None:
+    """Do the same as `_one_chain` for two parts that share neither a document nor a word."""
+    docs = order.docs
+    word_ids = order.word_ids
+    word_ptr = order.word_ptr
+    K, width = np.uint64(len(N)), np.uint64(padded(len(N)))
+    most, last = _most(N), np.uint64(len(z) - 1)
+    alpha = load_row(_padded(model.alpha, width), 0, shape)
+    betas = spread(np.float32(model.beta), shape)
+    smoothing = spread(np.float32(model.n_words * model.beta), shape)
+    one, zeros = spread(ONE, shape), spread(np.float32(0), shape)
+    totals = load_row(_padded(N, width), 0, shape)
+    changes = load_row(chain.changes, 0, shape)
+    other_changes = load_row(other_chain.changes, 0, shape)
+    inverse = other_inverse = base = other_base = moved = other_moved = zeros
+    row = other_row = np.uint64(0)
+    i = end = j = other_end = 0
+    while True:
+        if i == end:
+            changes = _close(B, row, moved, changes, shape)
+            moved = zeros
+            place = _next_piece(place, word_ptr, middles, most)
+            if place.segment == place.stop:
+                break
+            i, end = place.token, place.piece_end
+            row = np.uint64(word_ids[place.segment] - model.first) * width
+            base = to_floats(load_row(B, row, shape)) + betas
+            inverse = _inverse(totals, changes, one_hot(np.uint64(z[i]), shape), most, one, smoothing)
+            place = _at(place, end)
+        if j == other_end:
+            other_changes = _close(B, other_row, other_moved, other_changes, shape)
+            other_moved = zeros
+            other_place = _next_piece(other_place, word_ptr, middles, most)
+            if other_place.segment == other_place.stop:
+                break
+            j, other_end = other_place.token, other_place.piece_end
+            other_row = np.uint64(word_ids[other_place.segment] - model.first) * width
+            other_base = to_floats(load_row(B, other_row, shape)) + betas
+            other_inverse = _inverse(totals, other_changes, one_hot(np.uint64(z[j]), shape), most, one, smoothing)
+            other_place = _at(other_place, other_end)
+        moved = _draw(np.uint64(i), docs, z, A, base, moved, inverse, alpha, one, last, K, width, shape, key)
+        other_moved = _draw(
+            np.uint64(j),
+            docs,
+            z,
+            A,
+            other_base,
+            other_moved,
+            other_inverse,
+            alpha,
+            one,
+            last,
+            K,
+            width,
+            shape,
+            key,
+        )
+        i += 1
+        j += 1
+    # One of the two has ended. The other one goes on, perhaps within a piece.
+    changes = _close(B, row, moved, changes, shape)
+    other_changes = _close(B, other_row, other_moved, other_changes, shape)
+    store_row(changes, chain.changes, 0, shape)
+    store_row(other_changes, other_chain.changes, 0, shape)
+    store_row(inverse, chain.inverse, 0, shape)
+    store_row(other_inverse, other_chain.inverse, 0, shape)
+    if place.segment < place.stop:
+        _one_chain(order, middles, _at(place, i), A, B, N, chain, model, shape, z, key)
+    if other_place.segment < other_place.stop:
+        _one_chain(order, middles, _at(other_place, j), A, B, N, other_chain, model, shape, z, key)
 
 
 @kernel

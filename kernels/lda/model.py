@@ -172,18 +172,6 @@ def clear_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int
             phi[k | SURPLUS] = base[k]
 
 
-@inlined
-def phi_with_one_less(count: int, total: float, beta: float, smoothing: float) -> np.float32:
-    """Return φ_vk of a count B_vk less one and a total N_k less one; ``smoothing`` (float) is Vβ."""
-    return np.float32((count + (beta - 1.0)) / (total + (smoothing - 1.0)))
-
-
-@inlined
-def phi_with_one_more(count: int, total: float, beta: float, smoothing: float) -> np.float32:
-    """Return φ_vk of a count B_vk plus one and a total N_k plus one; ``smoothing`` (float) is Vβ."""
-    return np.float32((count + (beta + 1.0)) / (total + (smoothing + 1.0)))
-
-
 def block_segments(order: TokenOrder, model: ModelBlock) -> np.ndarray:
     """Return the segments of each group whose words are in the model's block: (G, 2) int64, first and one after last.
 

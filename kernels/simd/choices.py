@@ -135,6 +135,19 @@ def to_floats(typingctx: TypingContext, row: Row) -> Lowering:
     return Row(types.float32, row.width, row.n)(row), codegen
 
 
+@intrinsic
+def to_integers(typingctx: TypingContext, row: Row) -> Lowering:
+    """Convert a row of float32, which are integers, to int32."""
+    if not isinstance(row, Row):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        kind = ir.VectorType(ir.IntType(32), LANES)
+        return joined(builder, [builder.fptosi(vector, kind) for vector in vectors_of(builder, values[0])])
+
+    return Row(types.int32, row.width, row.n)(row), codegen
+
+
 def _overload_operator(symbol: Callable[..., Any], of_floats: Callable[..., Any], of_integers: Any = None) -> None:
     """Let compiled code write an operator between two rows of one type: it applies to each pair of entries."""
 

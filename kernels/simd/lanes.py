@@ -272,6 +272,15 @@ def count_at_most(builder: ir.IRBuilder, lanes: ir.Value, x: ir.Value) -> ir.Val
     return builder.zext(count, ir.IntType(64))
 
 
+@operation(lambda a, b: types.int64)
+def first_equal(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Return the first lane in which two vectors of integers are equal, LANES if there is none."""
+    word = ir.IntType(64)
+    mask = builder.icmp_unsigned("==", a, b)
+    bits = builder.zext(builder.bitcast(mask, ir.IntType(LANES)), word)
+    return call(builder, "llvm.cttz.i64", word, [builder.or_(bits, word(1 << LANES)), ir.IntType(1)(1)])
+
+
 @operation(lambda lanes, lane: lanes.element)
 def pick(builder: ir.IRBuilder, lanes: ir.Value, lane: ir.Value) -> ir.Value:
     """Return the number in one lane, 0 to 7."""

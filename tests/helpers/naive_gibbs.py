@@ -5,48 +5,59 @@ import numpy as np
 from .naive import lda_lane_order
 
 
-def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, dense, apart=False):
+def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, form):
     """Draw every token in turn, in word order, while A, B and N follow. Arguments are those of `lda_sweep`.
 
-    If ``apart``, what the token before this one adds to the weight of its topic, if it is of the same word, has an
-    interval at the end.
+    Rows of A in the form "registers" have one interval per topic. So have "dense" ones, but what the token before this
+    one adds to the weight of its topic, if it is of the same word, has an interval at the end. "sparse" ones have an
+    interval for each topic of the document, then for each topic of the word, then for each topic.
     """
     A, B, N = (table.astype(float) for table in counts)
     alpha, beta = prior
     mass = len(B) * beta
-    # N of the part that is the same for all words stays as it is.
-    from_beta = alpha * beta / (N + mass)
     z = z.copy()
     in_document_order = np.argsort(word_to_doc_order)
     document_topics, word_topics = {}, {}
     for d in np.unique(docs):
         document_topics[d] = list(dict.fromkeys(z[in_document_order[docs[in_document_order] == d]].tolist()))
+    most = max(64, 4 * len(alpha))
+    if form == "registers":
+        most = int(max(1, min(most, N.sum() // (16 * len(alpha)))))
+    drawn, piece_end = most, 0
     for i, (d, v) in enumerate(zip(docs, words, strict=True)):
-        if i == 0 or v != words[i - 1] or v not in word_topics:
+        if i == piece_end:
             # A row lists the topics of its tokens, in ascending order at first, then as they come.
             present = [k for k in word_topics.get(v, range(len(alpha))) if B[v, k] > 0]
             word_topics[v] = present
+            if form == "registers" or drawn >= most:
+                inverse = 1 / (N + mass)
+                drawn = 0
+            piece_start, piece_end = i, i + int(np.argmin(np.append(words[i : i + most] == v, False)))
+            drawn += piece_end - piece_start
         old = z[i]
         without = np.arange(len(alpha)) == old
-        a, b, n = A[d] - without, B[v] - without, N - without + mass
-        if dense:
+        a, b = A[d] - without, B[v] - without
+        used = inverse.copy()
+        if form == "sparse" or (form == "registers" and most == 1):
+            used[old] = 1 / (N[old] - 1 + mass)
+        if form == "sparse":
+            entries = lda_lane_order(_in_whole_vectors(document_topics[d]))
+            own = lda_lane_order(_in_whole_vectors(word_topics[v]))
+            every = list(range(len(alpha)))
+            parts = [a * (b + beta) * used, alpha * b * inverse, alpha * beta * inverse]
+            topics = entries + own + every
+            widths = [0 if k is None else p[k] for p, ks in zip(parts, (entries, own, every), strict=True) for k in ks]
+        else:
             topics = lda_lane_order(list(range(len(alpha))))
-            weights = (a + alpha) * (b + beta) / n
-            if apart and i > 0 and v == words[i - 1]:
+            weights = (a + alpha) * (b + beta) * used
+            if form == "dense" and i > piece_start:
                 last = np.arange(len(alpha)) == z[i - 1]
-                without_last = (a - last * (d == docs[i - 1]) + alpha) * (b - last + beta) / (n - last)
+                without_last = (a - last * (d == docs[i - 1]) + alpha) * (b - last + beta) * inverse
                 topics = [*topics, z[i - 1]]
                 weights = np.append(without_last, (weights - without_last)[z[i - 1]])
                 widths = weights[[*topics[:-1], -1]]
             else:
                 widths = weights[topics]
-        else:
-            entries = lda_lane_order(_in_whole_vectors(document_topics[d]))
-            own = lda_lane_order(_in_whole_vectors(word_topics[v]))
-            every = list(range(len(alpha)))
-            parts = [a * (b + beta) / n, alpha * b / n, from_beta]
-            topics = entries + own + every
-            widths = [0 if k is None else p[k] for p, ks in zip(parts, (entries, own, every), strict=True) for k in ks]
         ends = np.cumsum(widths)
         new = topics[min(np.searchsorted(ends, uniforms[i] * ends[-1], "right"), len(ends) - 1)]
         if new == old:
@@ -59,9 +70,46 @@ def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, 
                 # The last topic of the row takes the place of one without tokens.
                 change[change.index(old)] = change[-1]
                 change.pop()
+        ratios = (N + mass)[[old, new]] * inverse[[old, new]]
+        if form != "registers" and (ratios.max() > 1.06 or ratios.min() < 0.94):
+            piece_end = i + 1 if form == "sparse" else min(piece_end, i + 2)
+            drawn = most
         for known in (document_topics[d], word_topics[v]):
             if new not in known:
                 known.append(new)
+    return z
+
+
+def lda_gibbs_sweep_in_pairs(docs, words, word_to_doc_order, z, counts, prior, uniforms, groups, document_middles):
+    """Draw the quarters of each group, halves of its documents by halves of its words, one after the other.
+
+    The two quarters of a turn share neither documents nor words, and they see the same N, so their order is of no
+    consequence. ``groups`` are the first and last token of each group, and ``document_middles`` the first document of
+    its second half.
+    """
+    A, B, N = (table.copy() for table in counts)
+    z = z.copy()
+    for (first, stop), middle in zip(groups, document_middles, strict=True):
+        firsts = [i for i in range(first, stop) if i == first or words[i] != words[i - 1]]
+        later = [i for i in firsts if i >= (first + stop) // 2]
+        cut = later[0] if later else stop
+        for turn in range(2):
+            before = N.copy()
+            for half in range(2):
+                is_late_word = np.arange(first, stop) >= cut
+                part = first + np.flatnonzero((is_late_word == (half != turn)) & ((docs[first:stop] >= middle) == half))
+                if not len(part):
+                    continue
+                table = A, B, before
+                arguments = docs[part], words[part], np.argsort(np.argsort(word_to_doc_order[part]))
+                new = lda_gibbs_sweep(*arguments, z[part], table, prior, uniforms[part], "registers")
+                np.add.at(A, (docs[part], z[part]), -1)
+                np.add.at(B, (words[part], z[part]), -1)
+                np.add.at(N, z[part], -1)
+                z[part] = new
+                np.add.at(A, (docs[part], new), 1)
+                np.add.at(B, (words[part], new), 1)
+                np.add.at(N, new, 1)
     return z
 
 

@@ -121,6 +121,11 @@ def to_floats(row):
     return row.astype(np.float32)
 
 
+def to_integers(row):
+    """Return int32."""
+    return row.astype(np.int32)
+
+
 def choose(weights, u):
     """Return the mask of one entry: first the lane that holds u times the sum, then the entry in the lane."""
     sums = np.cumsum(weights.reshape(-1, LANES), axis=0, dtype=np.float32)
@@ -236,6 +241,11 @@ def shift_up(lanes):
 def count_at_most(lanes, x):
     """Return how many numbers are at most ``x``."""
     return int(np.count_nonzero(lanes <= x))
+
+
+def first_equal(a, b):
+    """Return the first lane in which the vectors are equal, LANES if there is none."""
+    return int(np.argmax(np.append(a == b, True)))
 
 
 def pick(lanes, lane):

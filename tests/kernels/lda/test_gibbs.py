@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import gibbs
 from corpusmill.kernels.lda import gibbs_registers as gibbs_registers
+from corpusmill.kernels.lda.changing_rows import DocumentRows, WordRows, padded, padded_to_four
 from corpusmill.kernels.simd import tiles
 from helpers.lda_cases import (
     chi_square,
@@ -23,49 +23,56 @@ from helpers.lda_cases import (
     word_order,
     zipf_chunk,
 )
-from helpers.naive import lda_uniforms, lda_weights
-from helpers.naive_gibbs import lda_gibbs_sweep
+from helpers.naive import lda_counts, lda_uniforms, lda_weights
+from helpers.naive_gibbs import lda_gibbs_sweep, lda_gibbs_sweep_in_pairs
 from helpers.narrow_registers import NARROW
+from scipy.special import gammaln, logsumexp
 
 BETA = 0.01
 KEY = random.key(5)
 
 
-def is_dense(chunk, n_topics):
-    return gibbs.has_dense_rows(n_topics, chunk.n_tokens, chunk.n_documents)
+def form_of(chunk, n_topics):
+    if n_topics <= gibbs_registers.MOST_TOPICS:
+        return "registers"
+    longest = np.diff(chunk.doc_ptr).max()
+    return "dense" if gibbs.dense_width(n_topics, chunk.n_tokens, chunk.n_documents, longest) else "sparse"
 
 
 def reference_sweep(chunk, z, alpha, n_words):
     n_topics = len(alpha)
+    form = form_of(chunk, n_topics)
     counts = dense_counts(chunk, z, n_topics, n_words)
     uniforms = lda_uniforms(KEY, chunk.n_tokens)
-    dense = is_dense(chunk, n_topics)
-    if dense:
+    if form != "sparse":
         uniforms = np.floor(uniforms * 2**24) / 2**24
     # The kernels hold alpha in single precision.
     prior = alpha.astype(np.float32).astype(float), BETA
-    apart = n_topics > gibbs_registers.MOST_TOPICS
-    return lda_gibbs_sweep(*word_order(chunk), z, counts, prior, uniforms, dense, apart)
+    if not gibbs_registers.has_pairs(counts[2]):
+        return lda_gibbs_sweep(*word_order(chunk), z, counts, prior, uniforms, form)
+    groups = [tuple(chunk.word_ptr[chunk.group_ptr[g : g + 2]]) for g in range(len(chunk.group_ptr) - 1)]
+    middles = [np.searchsorted(chunk.doc_ptr, (start + end) // 2) for start, end in groups]
+    return lda_gibbs_sweep_in_pairs(*word_order(chunk), z, counts, prior, uniforms, groups, middles)
 
 
-@pytest.mark.parametrize("n_topics", [2, 7, 24, 64, 65, 90, 128, 150, 600])
+@pytest.mark.parametrize("n_topics", [2, 7, 24, 33, 64, 65, 90, 128, 150, 600])
 @pytest.mark.parametrize("group_tokens", [1 << 20, 500])
 def test_topics_are_those_of_the_reference(n_topics, group_tokens):
     n_words = 60
     alpha = np.linspace(0.05, 0.2, n_topics)
     chunk = zipf_chunk(40, 3_000, n_words, group_tokens)
     z = trained_topics(chunk, alpha, n_words, sweeps=2)
-    assert is_dense(chunk, n_topics) == (n_topics < 200)
+    assert (form_of(chunk, n_topics) == "sparse") == (n_topics > 200)
     found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
     assert np.count_nonzero(found != z) > 100
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
 
-@pytest.mark.parametrize("n_topics", [50, 70, 400])
+@pytest.mark.parametrize("n_topics", [20, 50, 70, 400])
 def test_topics_drawn_from_random_ones_are_those_of_the_reference(n_topics):
     n_words, alpha = 60, np.full(n_topics, 0.1)
     chunk = zipf_chunk(20, 500, n_words)
-    assert is_dense(chunk, n_topics) == (n_topics < 100)
+    assert (form_of(chunk, n_topics) == "sparse") == (n_topics > 100)
     z = random_topics(chunk, n_topics)
     found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
@@ -78,7 +85,7 @@ from corpusmill.kernels.simd import tiles
 assert tiles.BITS == int(sys.argv[1])
 sys.path[:0] = sys.argv[2].split(":")
 import test_gibbs
-for n_topics in (50, 70, 400):
+for n_topics in (20, 50, 70, 400):
     test_gibbs.test_topics_drawn_from_random_ones_are_those_of_the_reference(n_topics)
 """
 
@@ -97,8 +104,8 @@ def test_topics_of_long_documents_are_those_of_the_reference():
     alpha = np.linspace(0.05, 0.2, gibbs.MOST_DENSE_TOPICS)
     chunk = zipf_chunk(10, 3_000, n_words)
     z = trained_topics(chunk, alpha, n_words, sweeps=2)
-    assert is_dense(chunk, len(alpha))
-    assert not is_dense(chunk, len(alpha) + 1)
+    assert form_of(chunk, len(alpha)) == "dense"
+    assert form_of(chunk, len(alpha) + 1) == "sparse"
     found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
     assert np.count_nonzero(found != z) > 100
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
@@ -108,8 +115,8 @@ def test_topics_of_long_documents_are_those_of_the_reference():
 def test_documents_of_few_tokens_have_sparse_rows(n_topics):
     n_words, alpha = 60, np.full(n_topics, 0.1)
     short, longer = zipf_chunk(200, 1_599, n_words), zipf_chunk(200, 1_600, n_words)
-    assert not is_dense(short, n_topics)
-    assert is_dense(longer, n_topics)
+    assert form_of(short, n_topics) == "sparse"
+    assert form_of(longer, n_topics) == "dense"
     for chunk in (short, longer):
         z = trained_topics(chunk, alpha, n_words, sweeps=1)
         found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
@@ -121,7 +128,7 @@ def test_empty_documents_and_documents_of_one_token(n_topics):
     n_words, alpha = 12, np.full(n_topics, 0.1)
     for seed in range(5):
         chunk = small_chunk(seed, length=60)
-        assert is_dense(chunk, n_topics)
+        assert form_of(chunk, n_topics) != "sparse"
         z = trained_topics(chunk, alpha, n_words, sweeps=1)
         found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
         np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
@@ -134,12 +141,15 @@ def test_draws_of_the_first_token_follow_the_full_conditional(n_topics, used, n_
     chunk = make_chunk(0, np.array([0, 15, n_tokens]), rng.integers(0, n_words, n_tokens).astype(np.uint32))
     alpha = np.full(n_topics, 2 / n_topics)
     z = rng.integers(0, used, n_tokens).astype(np.uint16)
-    assert is_dense(chunk, n_topics) == (n_topics < 100)
+    assert (form_of(chunk, n_topics) == "sparse") == (n_topics > 100)
     docs, words, _ = word_order(chunk)
     A, B, N = dense_counts(chunk, z, n_topics, n_words)
     model = model_of(chunk, z, alpha, n_words)
     found = [gibbs.sweep(chunk, [model], z, random.key(1, t))[0] for t in range(draws)]
     weights = lda_weights(A[docs[0]], B[words[0]], N, alpha, BETA, n_words, z[0])
+    if form_of(chunk, n_topics) == "dense":
+        # The token itself stays in N.
+        weights[z[0]] *= (N[z[0]] - 1 + n_words * BETA) / (N[z[0]] + n_words * BETA)
     assert chi_square(np.bincount(found, minlength=n_topics), weights / weights.sum() * draws) > 1e-4
 
 
@@ -153,31 +163,93 @@ def test_blocks_of_words_give_the_topics_of_the_whole_model(n_topics):
     np.testing.assert_array_equal(gibbs.sweep(chunk, blocks, z, KEY), whole)
 
 
-def test_counts_of_few_topics_follow_the_tokens_from_chunk_to_chunk():
-    n_topics, n_words = 10, 60
+@pytest.mark.parametrize("n_topics", [10, 50, 90, 300])
+def test_counts_stay_exact_sweep_by_sweep_and_block_by_block(n_topics):
+    n_words, cut = 60, 25
     alpha = np.full(n_topics, 0.1)
-    chunks = [zipf_chunk(20, 900, n_words, group_tokens=300, seed=seed) for seed in range(3)]
-    before = [np.random.default_rng(seed).integers(0, n_topics, 900).astype(np.uint16) for seed in range(3)]
-    lengths = np.concatenate([np.diff(chunk.doc_ptr) for chunk in chunks])
-    whole = make_chunk(0, np.r_[0, np.cumsum(lengths)], np.concatenate([chunk.words for chunk in chunks]))
-    # In document order, the topics of the chunks follow each other.
-    in_documents = np.concatenate([z[np.argsort(c.word_to_doc_order)] for z, c in zip(before, chunks, strict=True)])
-    z = in_documents[whole.word_to_doc_order]
-    blocks = [model_of(whole, z, alpha, n_words, words) for words in ((0, 25), (25, n_words))]
-    counts = gibbs_registers.begin(blocks[0].totals, n_words)
-    # The tokens of the last chunk are not drawn.
-    drawn = [gibbs_registers.sweep(chunks[i], blocks, before[i], random.key(i), counts) for i in range(2)]
-    assert np.count_nonzero(drawn[0] != before[0]) > 100
-    tables = [dense_counts(*pair, n_topics, n_words) for pair in zip(chunks, [*drawn, before[2]], strict=True)]
-    np.testing.assert_array_equal(counts.totals, sum(N for _, _, N in tables))
-    B = sum(B for _, B, _ in tables)
-    rows = counts.rows.reshape(n_words, -1)
-    np.testing.assert_array_equal(rows[counts.known, :n_topics], B[counts.known])
-    for first, stop in ((0, 25), (25, n_words)):
-        found = gibbs_registers.drawn_counts(counts, first, stop)
-        dense = scipy.sparse.csr_matrix((found.counts, found.topics, found.row_ptr), (stop - first, n_topics))
-        assert dense.has_sorted_indices and dense.data.min() > 0
-        np.testing.assert_array_equal(dense.toarray(), (tables[0][1] + tables[1][1])[first:stop])
+    chunk = zipf_chunk(20, 900, n_words, group_tokens=300)
+    z = random_topics(chunk, n_topics)
+    blocks = [model_of(chunk, z, alpha, n_words, words) for words in ((0, cut), (cut, n_words))]
+    parts = [gibbs.word_rows(chunk, block) for block in blocks]
+    A, N = gibbs.document_rows(chunk, z, n_topics), blocks[0].totals.astype(np.int64)
+    for t in range(4):
+        for j in (1, 0):
+            gibbs.draw(chunk, A, parts[j], N, blocks[j], z, random.key(t))
+        expected = dense_counts(chunk, z, n_topics, n_words)
+        np.testing.assert_array_equal(dense_documents(A, n_topics), expected[0])
+        np.testing.assert_array_equal(np.concatenate([dense_words(B, n_topics) for B in parts]), expected[1])
+        np.testing.assert_array_equal(N, expected[2])
+
+
+def dense_documents(A, n_topics):
+    if not isinstance(A, DocumentRows):
+        return A.reshape(-1, padded(n_topics) if n_topics <= 64 else padded_to_four(n_topics))[:, :n_topics]
+    rows = np.zeros((len(A.lengths), n_topics), int)
+    for d, (start, n) in enumerate(zip(A.row_ptr, A.lengths, strict=False)):
+        entries = A.entries[start : start + n]
+        rows[d, entries >> 16] = entries & 0xFFFF
+    return rows
+
+
+def dense_words(B, n_topics):
+    if not isinstance(B, WordRows):
+        return B.reshape(-1, padded(n_topics))[:, :n_topics]
+    rows = np.zeros((len(B.lengths), n_topics), int)
+    for v, (start, n) in enumerate(zip(B.row_ptr, B.lengths, strict=False)):
+        rows[v, B.topics[start : start + n]] = B.counts[start : start + n]
+    return rows
+
+
+@pytest.mark.parametrize(
+    "n_topics, lengths, n_words, beta, form",
+    [
+        (2, [2, 1, 4], 3, 0.3, "registers"),
+        (20, [3, 3], 3, 0.3, "registers"),
+        (40, [3, 3], 3, 0.3, "registers"),
+        (80, [8], 3_000, 0.5, "dense"),  # N hardly matters, since the kernel leaves the token in it
+        (80, [3, 3], 3, 0.3, "sparse"),
+    ],
+)
+def test_topics_of_a_tiny_corpus_follow_the_posterior(n_topics, lengths, n_words, beta, form):
+    alpha = 0.5 / np.sqrt(n_topics)
+    words = np.array([0, 1, 0, 0, 1, 2, 1, 0])[: sum(lengths)].astype(np.uint32)
+    chunk = make_chunk(0, np.r_[0, np.cumsum(lengths)], words)
+    assert form_of(chunk, n_topics) == form
+    docs, words, _ = word_order(chunk)
+    # Topics are exchangeable, so a state is which tokens have the same topic. Topics are numbered as they come.
+    states = {}
+    for state in partitions(len(words)):
+        if max(state) < n_topics:
+            A, B, N = (
+                table + 0.0 for table in lda_counts(docs, words, np.array(state), len(lengths), n_words, max(state) + 1)
+            )
+            log_weight = (
+                gammaln(A + alpha).sum() - A.size * gammaln(alpha) + gammaln(B + beta).sum() - B.size * gammaln(beta)
+            )
+            log_weight -= (gammaln(N + n_words * beta) - gammaln(n_words * beta)).sum()
+            states[state] = log_weight + gammaln(n_topics + 1) - gammaln(n_topics - max(state))
+    z = random_topics(chunk, n_topics)
+    model = model_of(chunk, z, np.full(n_topics, alpha), n_words, beta=beta)
+    A, B, N = gibbs.document_rows(chunk, z, n_topics), gibbs.word_rows(chunk, model), model.totals.astype(np.int64)
+    draws, thin = 5_000, 6
+    found = dict.fromkeys(states, 0)
+    for t in range(draws * thin):
+        gibbs.draw(chunk, A, B, N, model, z, random.key(1, t))
+        if t % thin == 0:
+            numbers = {}
+            found[tuple(numbers.setdefault(k, len(numbers)) for k in z.tolist())] += 1
+    expected = np.exp(np.array(list(states.values())) - logsumexp(list(states.values()))) * draws
+    assert chi_square(np.array(list(found.values())), expected) > 1e-4
+
+
+def partitions(n):
+    """All ways to give n tokens topics, up to the names of the topics."""
+    if n == 0:
+        yield ()
+        return
+    for state in partitions(n - 1):
+        for k in range(max(state, default=-1) + 2):
+            yield (*state, k)
 
 
 @pytest.mark.parametrize("n_topics", [3, 100, 600])

@@ -12,6 +12,7 @@ from corpusmill.kernels.simd.choices import (
     row_shape,
     spread,
     to_floats,
+    to_integers,
     where,
 )
 from corpusmill.kernels.simd.lanes import LANES
@@ -118,3 +119,13 @@ def test_integers_are_added_at_one_index_and_converted():
     a, out = np.arange(-9, 7, dtype=np.int32), np.zeros(16, np.float32)
     assert combine(a, 13, row_shape(16), out) == 13
     np.testing.assert_array_equal(out, np.where(np.arange(16) == 13, a - 5, a + 1))
+
+
+def test_integers_in_floats_become_integers():
+    @compiled
+    def convert(a, shape, out):
+        store_row(to_integers(load_row(a, 0, shape)), out, 0, shape)
+
+    a, out = np.arange(-9, 7, dtype=np.float32), np.zeros(16, np.int32)
+    convert(a, row_shape(16), out)
+    np.testing.assert_array_equal(out, a)

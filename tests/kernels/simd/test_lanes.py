@@ -8,6 +8,7 @@ from corpusmill.kernels.simd.lanes import (
     LANES,
     add_one_where_at_most,
     count_at_most,
+    first_equal,
     gather,
     gather_by_high_half,
     high_half,
@@ -172,6 +173,15 @@ def test_counters_advance_in_the_lanes_that_are_at_most_a_number():
     counts, a, out = np.arange(LANES, dtype=np.uint32), floats(), np.zeros(LANES, np.uint32)
     apply(counts, a, a[3], out)
     np.testing.assert_array_equal(out, counts + (a <= a[3]))
+
+
+def test_the_first_of_the_lanes_that_are_equal():
+    @compiled
+    def first(a, k):
+        return first_equal(load(a, 0), splat(k))
+
+    a = np.array([5, 1, 7, 1, 5, 0, 9, 3], np.uint32)
+    assert [first(a, np.uint32(k)) for k in (5, 1, 3, 4)] == [0, 1, 7, 8]
 
 
 def test_picking_one_lane():

@@ -1,9 +1,12 @@
 """What is installed: every file of the packages, and marks for type checkers."""
 
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 
+import pytest
 import yaml
 from corpusmill.pipeline import version
 from helpers.source_tree import PACKAGES, ROOT, files_below
@@ -53,6 +56,35 @@ def test_the_recipe_of_conda_needs_what_the_package_needs():
     (command,) = PYPROJECT["project"]["scripts"].items()
     assert recipe["build"]["python"]["entry_points"] == [" = ".join(command)]
     assert PYPROJECT["build-system"]["requires"][0] == recipe["requirements"]["host"][-1].replace(" ", "")
+
+
+#: Trains with whatever is installed; the views of strings killed earlier versions of pyarrow.
+SMOKE = """
+import pyarrow as pa
+from corpusmill import LDA, NMF, RandomIndexing, ingest
+texts = pa.array(["one fish", "two fish"] * 5)
+for kind in (pa.string(), pa.string_view()):
+    corpus = ingest(pa.table({"text": texts.cast(kind)}), str(kind))
+    print([model.fit(corpus).n_iter_ for model in (LDA(2, max_iter=2), NMF(2, max_iter=2), RandomIndexing(64))])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_lowest_versions_that_are_allowed_train(tmp_path):
+    uv = shutil.which("uv")
+    if uv is None:
+        pytest.skip("uv is not on the PATH: install it into an environment of its own")
+    shutil.copytree(ROOT, tmp_path / "source", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    python = tmp_path / "lowest" / "bin" / "python"
+    subprocess.run([uv, "venv", "-q", "--python", sys.executable, python.parents[1]], check=True)
+    install = [uv, "pip", "install", "-q", "--python", python, "--resolution", "lowest-direct", tmp_path / "source"]
+    installed = subprocess.run(install, capture_output=True, text=True)
+    if "error sending request" in installed.stderr or "dns error" in installed.stderr:
+        pytest.skip("no package index answers")
+    assert installed.returncode == 0, installed.stderr
+    done = subprocess.run([python, "-c", SMOKE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[2, 2, 1]"] * 2, done.stderr
 
 
 def test_no_other_file_repeats_the_version():

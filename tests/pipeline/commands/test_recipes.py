@@ -131,8 +131,8 @@ def test_prefect_shows_the_reason_and_retries_only_what_may_pass(recorded):
         (recorded / "code").write_text(str(code))
         done = subprocess.run([python, "-c", flow], capture_output=True, text=True)
         said[code] = (done.stdout + done.stderr).strip().splitlines()
-    assert said[0][-1] == "{'status': 'done'}"
-    assert "RetryInVain: corpusmill retrain: exit code 4: no file matches" in said[4][-1]
+    assert "{'status': 'done'}" in said[0]
+    assert any("RetryInVain: corpusmill retrain: exit code 4: no file matches" in line for line in said[4])
     assert (recorded / "calls").read_text().splitlines() == ["retrain my.yaml --json"] * 2
 
 

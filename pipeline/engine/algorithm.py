@@ -286,6 +286,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     - ``sums``: what the sweeps have returned, added up over the chunks.
     - ``history``: the rows of metrics of all earlier steps.
     - ``n_workers``: number of workers that share the sweeps of a step.
+    - ``cut``: how the model is cut: the values of the fields in `CUT`.
+    - ``arrays``: the arrays of a block by name.
 
     Examples
     --------

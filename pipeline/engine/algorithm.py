@@ -217,7 +217,15 @@ class Needs:
 
 
 class Scores:
-    """How a model is scored and shown. The base class does neither, and trains for the given number of epochs."""
+    """How a model is scored and shown. The base class does neither, and trains for the given number of epochs.
+
+    Attributes
+    ----------
+    most_chunks : int or None, default=None
+        Number of training chunks, spread over all of them, that are scored in an evaluation. None means all.
+    """
+
+    most_chunks: ClassVar[int | None] = None
 
     def score(self, model: ModelView, chunk: Any, state: Arrays | None, address: Address, n_words: int) -> Arrays:
         """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents.

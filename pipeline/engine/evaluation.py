@@ -1,5 +1,6 @@
 """Evaluation of the model after some epochs, on the training data and on held-out data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -66,12 +67,15 @@ class Evaluator:
 
     def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
         place = reference(data)
-        n_chunks = len(data.chunks)
-        size = max(1, n_chunks // (SCORES_PER_THREAD * self.threads))
+        chunks: Sequence[int] = range(len(data.chunks))
+        most = self.job.algorithm.scores.most_chunks
+        if not held_out and most is not None and len(chunks) > most:
+            chunks = [i * len(chunks) // most for i in range(most)]
+        size = max(1, len(chunks) // (SCORES_PER_THREAD * self.threads))
         arguments = []
-        for first in range(0, n_chunks, size):
-            chunks = range(first, min(first + size, n_chunks))
-            arguments.append((self.job, place, chunks, step, state_steps[chunks.start : chunks.stop]))
+        for first in range(0, len(chunks), size):
+            part = list(chunks[first : first + size])
+            arguments.append((self.job, place, part, step, [state_steps[chunk] for chunk in part]))
         scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.job.name}-{step}")
         sums: Arrays = {}
         for chunk_sums in chain.from_iterable(scored):

@@ -21,8 +21,17 @@ METRIC_LABELS = {
 }
 #: Parameters that change during training. They have curves, but they do not say how good the model is.
 PARAMETERS = {"alpha", "alpha_sum", "beta"}
-#: Metrics that the engine measures. All others come from the model.
-ENGINE_METRICS = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
+#: Metrics that say how an epoch was trained and evaluated. All others say how good the model is.
+ENGINE_METRICS = {
+    "step",
+    "epoch",
+    "tokens",
+    "seconds",
+    "tokens_per_second",
+    "training_seconds",
+    "seconds_merge",
+    "evaluated_tokens",
+}
 #: The beginnings of the names of metrics that the engine measures on workers: times, traffic of CUDA devices, requests
 #: to object stores, and memory.
 ENGINE_PREFIXES = ("seconds_", "device_", "requests_", "memory_")

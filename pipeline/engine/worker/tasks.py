@@ -331,7 +331,7 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBe
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
-def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
+def score_chunks(job: Job, data: DataRef, chunks: list[int], step: int, state_steps: list[int]) -> list[Arrays]:
     """Score some chunks; see `_score_chunk`. ``state_steps`` has a number for each chunk."""
     scores = []
     for index, state_step in zip(chunks, state_steps, strict=True):

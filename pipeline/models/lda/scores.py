@@ -1,6 +1,11 @@
-"""How LDA is scored and shown: likelihoods per token, and the words of the largest topics."""
+"""How LDA is scored and shown: likelihoods per token, and the words of the largest topics.
+
+The likelihood of a training token takes longer than drawing its topic. So training is scored on a sample of documents,
+which depends on the corpus only: it is the same in all evaluations and for all models.
+"""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +22,10 @@ from .word_topics import kernel_blocks, stored_blocks, top_words
 
 #: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
+#: The same for the draws of the training documents that are scored.
+_SCORED = -6
+#: About how many tokens of a training chunk are scored, in whole documents.
+SCORED_TOKENS = 1 << 15
 #: How many topics, and words of each, `TopicScores.describe` shows.
 _SHOWN_TOPICS = 24
 _SHOWN_WORDS = 8
@@ -26,6 +35,8 @@ _SHOWN_WORDS = 8
 class TopicScores(Scores):
     """Scores of all samplers."""
 
+    most_chunks: ClassVar[int | None] = 16
+
     bounds: tuple[int, ...]  # of the blocks
     n_words: int  # V, including words that only the previous model has
     n_topics: int
@@ -33,13 +44,15 @@ class TopicScores(Scores):
     def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
         """Return the log-likelihood of a chunk and its number of tokens.
 
-        Training documents are scored given the topics of their tokens, held-out documents by document completion.
+        Training documents are scored given the topics of their tokens, held-out documents by document completion. If
+        a training chunk is large, a sample of its documents is scored.
         """
-        chunk = chunk.completed()
         if state is None:
+            chunk = chunk.completed()
             keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
             return score_by_completion(chunk.doc_ptr, chunk.words, self._topics_of_words(model, n_words), keys)
-        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
+        chunk, z = sampled(chunk, state["z"])
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
         total = sum(
             log_likelihood(chunk, rows, block) for block in kernel_blocks(model, self.bounds, self.n_words, chunk)
         )
@@ -61,8 +74,10 @@ class TopicScores(Scores):
 
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the log-likelihood per token (Moon 2019, equation 2.4, there of test documents)."""
-        name = "held_out_log_likelihood" if held_out else "log_likelihood"
-        return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
+        mean = float(sums["log_likelihood"] / max(1, sums["tokens"]))
+        if held_out:
+            return {"held_out_log_likelihood": mean}
+        return {"log_likelihood": mean, "evaluated_tokens": float(sums["tokens"])}
 
     def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
         """Return size and top words of the largest topics."""
@@ -75,3 +90,34 @@ class TopicScores(Scores):
             words = [names[word].as_py() for word, _ in best[k]]
             groups.append(WordGroup(f"{shares[k]:.1%}", words))
         return groups
+
+
+def sampled(chunk: Chunk, z: np.ndarray) -> tuple[Chunk, np.ndarray]:
+    """Return about `SCORED_TOKENS` of a chunk, in whole documents, and their topics; all if there are not many more.
+
+    ``z`` (T,) are the topics in word order.
+    """
+    lengths = np.diff(chunk.doc_ptr)
+    if chunk.n_tokens <= SCORED_TOKENS:
+        return chunk.completed(), z
+    # Documents in a random order, until there are enough tokens. A document that is longer than that is scored whole.
+    order = np.argsort(random.stream(random.key(0, _SCORED, chunk.number), chunk.n_documents), kind="stable")
+    before = np.cumsum(lengths[order]) - lengths[order]
+    documents = np.sort(order[before < SCORED_TOKENS])
+    selected = np.zeros(chunk.n_documents, bool)
+    selected[documents] = True
+    kept = np.flatnonzero(np.repeat(selected, lengths)[chunk.word_to_doc_order])
+    positions = chunk.word_to_doc_order[kept].astype(np.int64)
+    docs = np.searchsorted(chunk.doc_ptr[documents], positions, side="right") - 1
+    doc_ptr = np.r_[0, np.cumsum(lengths[documents])]
+    segments, first_tokens = np.unique(np.searchsorted(chunk.word_ptr, kept, side="right") - 1, return_index=True)
+    part = chunk._replace(
+        doc_ptr=doc_ptr,
+        group_ptr=np.searchsorted(segments, chunk.group_ptr),
+        word_ids=chunk.word_ids[segments],
+        word_ptr=np.append(first_tokens, len(kept)),
+        words=np.empty(0, np.uint32),
+        docs=docs.astype(np.uint32),
+        word_to_doc_order=(positions - chunk.doc_ptr[documents][docs] + doc_ptr[docs]).astype(np.uint32),
+    )
+    return part.completed(), z[kept]

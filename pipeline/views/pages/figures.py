@@ -37,7 +37,9 @@ def quality_tiles(rows: Sequence[MetricRow]) -> list[Tile]:
         tiles.append(Tile(with_minus_sign(f"{held_out:.4f}"), "held-out log-likelihood per token", note))
     trained = last_value(rows, "log_likelihood")
     if trained is not None:
-        tiles.append(Tile(with_minus_sign(f"{trained:.4f}"), "training log-likelihood per token"))
+        tokens = last_value(rows, "evaluated_tokens")
+        note = "" if tokens is None else f"of documents with {format_number(tokens)} tokens"
+        tiles.append(Tile(with_minus_sign(f"{trained:.4f}"), "training log-likelihood per token", note))
     for name in summary_metrics(rows):
         _, value = metric_points(rows, name)[-1]
         tiles.append(Tile(format_number(value), label(name)))

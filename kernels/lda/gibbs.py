@@ -232,11 +232,11 @@ def _sweep(
             while end < word_ptr[s + 1]:
                 begin = end
                 if drawn >= most:
-                    for k in range(K):
-                        inverse[k] = np.float32(1.0 / (N[k] + smoothing))
-                        alpha_inverse[k] = alpha[k] * inverse[k]
-                        smooth[k + 1] = smooth[k] + np.float64(alpha_inverse[k]) * beta
-                        phi[k] = least * inverse[k]
+                    for t in range(K):
+                        inverse[t] = np.float32(1.0 / (N[t] + smoothing))
+                        alpha_inverse[t] = alpha[t] * inverse[t]
+                        smooth[t + 1] = smooth[t] + np.float64(alpha_inverse[t]) * beta
+                        phi[t] = least * inverse[t]
                     drawn = 0
                 row = np.int64(word_ids[s]) - model.first
                 row_start, n = word_row_ptr[row], word_lengths[row]
@@ -315,11 +315,11 @@ def _sweep(
                         n += 1
                     counts[old] -= 1
                     counts[new] += 1
-                    for k in (old, new):
-                        count = np.float32(counts[k])
-                        phi[k] = (count + least) * inverse[k]
-                        weights[place[k]] = count * alpha_inverse[k]
-                        if is_off(inverse[k], N[k], smoothing):
+                    for changed in (old, new):
+                        count = np.float32(counts[changed])
+                        phi[changed] = (count + least) * inverse[changed]
+                        weights[place[changed]] = count * alpha_inverse[changed]
+                        if is_off(inverse[changed], N[changed], smoothing):
                             end, drawn = i + 1, most
                     mass += np.float64(alpha_inverse[new]) - np.float64(alpha_inverse[old])
                     products[at] = np.float32(entries[head + at] & LOW) * phi[new]
@@ -340,13 +340,13 @@ def _sweep(
 
 
 @inlined
-def _entry(entries: np.ndarray, head: int, n: int, k: int) -> int:
+def _entry(entries: np.ndarray, head: int, n: int, k: int) -> np.int64:
     """Return the place of a topic among the n entries of a row, -1 if it has none."""
     wanted = splat(np.uint32(k))
     for j in range(0, n, LANES):
         lane = first_equal(high_half(load(entries, head + j)), wanted)
         if lane < LANES:
-            return j + lane
+            return np.int64(j + lane)
     return np.int64(-1)
 
 

@@ -98,9 +98,9 @@ def sweep(
             while end < np.uint64(word_ptr[s + 1]):
                 begin = np.int64(end)
                 if drawn >= most:
-                    for k in range(len(N)):
-                        inverse[k] = np.float32(1.0 / (N[k] + smoothing))
-                        phi[k] = least * inverse[k]
+                    for t in range(len(N)):
+                        inverse[t] = np.float32(1.0 / (N[t] + smoothing))
+                        phi[t] = least * inverse[t]
                     drawn = 0
                 row = np.int64(word_ids[s]) - model.first
                 row_start, n = row_ptr[row], lengths[row]

@@ -231,7 +231,7 @@ def _close(B: np.ndarray, row: int, moved: Row, changes: Row, shape: RowShape) -
 
 @inlined
 def _draw(
-    i: int,
+    i: np.uint64,
     docs: np.ndarray,
     z: np.ndarray,
     A: np.ndarray,
@@ -240,7 +240,7 @@ def _draw(
     inverse: Row,
     alpha: Row,
     one: Row,
-    last: int,
+    last: np.uint64,
     n_topics: int,
     width: int,
     shape: RowShape,

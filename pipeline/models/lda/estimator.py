@@ -120,7 +120,8 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         of the new documents come first, so the columns move. Ingest these documents with a ``vocabulary`` that begins
         with the known words to keep the columns in place.
     history_ : list of dict
-        Metrics of each epoch, such as ``log_likelihood`` per token.
+        Metrics of each epoch, such as ``log_likelihood`` per token. That of training is measured on a fixed sample of
+        ``evaluated_tokens``; with at most 16 chunks of up to 32,767 tokens, on all of them.
     n_iter_ : int
         Number of epochs that were trained.
     n_features_in_ : int

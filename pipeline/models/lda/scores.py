@@ -1,7 +1,8 @@
 """How LDA is scored and shown: likelihoods per token, and the words of the largest topics.
 
-The likelihood of a training token takes longer than drawing its topic. So training is scored on a sample of documents,
-which depends on the corpus only: it is the same in all evaluations and for all models.
+The likelihood of a training token takes longer than drawing its topic. So training is scored on a sample of tokens,
+which depends on the corpus only: it is the same in all evaluations and for all models. Tokens are a better sample than
+documents, of which a few long ones may have most of the tokens and likelihoods that are far from those of others.
 """
 
 from dataclasses import dataclass
@@ -22,10 +23,8 @@ from .word_topics import kernel_blocks, stored_blocks, top_words
 
 #: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
-#: The same for the draws of the training documents that are scored.
-_SCORED = -6
-#: About how many tokens of a training chunk are scored, in whole documents.
-SCORED_TOKENS = 1 << 15
+#: About how many tokens of a training chunk are scored, at most twice as many.
+SCORED_TOKENS = 1 << 14
 #: How many topics, and words of each, `TopicScores.describe` shows.
 _SHOWN_TOPICS = 24
 _SHOWN_WORDS = 8
@@ -44,19 +43,19 @@ class TopicScores(Scores):
     def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
         """Return the log-likelihood of a chunk and its number of tokens.
 
-        Training documents are scored given the topics of their tokens, held-out documents by document completion. If
-        a training chunk is large, a sample of its documents is scored.
+        Training documents are scored given the topics of their tokens, held-out documents by document completion. Of
+        a large training chunk, a sample of the tokens is scored, given the topics of all tokens of their documents.
         """
         if state is None:
             chunk = chunk.completed()
             keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
             return score_by_completion(chunk.doc_ptr, chunk.words, self._topics_of_words(model, n_words), keys)
-        chunk, z = sampled(chunk, state["z"])
-        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
+        chunk = sampled(chunk)
         total = sum(
             log_likelihood(chunk, rows, block) for block in kernel_blocks(model, self.bounds, self.n_words, chunk)
         )
-        return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
+        return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.word_ptr[-1])}
 
     def _topics_of_words(self, model: ModelView, n_words: int) -> TrainedTopics:
         """Return the topics as distributions over the corpus's first ``n_words`` words, as if it had no others."""
@@ -92,32 +91,17 @@ class TopicScores(Scores):
         return groups
 
 
-def sampled(chunk: Chunk, z: np.ndarray) -> tuple[Chunk, np.ndarray]:
-    """Return about `SCORED_TOKENS` of a chunk, in whole documents, and their topics; all if there are not many more.
-
-    ``z`` (T,) are the topics in word order.
-    """
-    lengths = np.diff(chunk.doc_ptr)
-    if chunk.n_tokens <= SCORED_TOKENS:
-        return chunk.completed(), z
-    # Documents in a random order, until there are enough tokens. A document that is longer than that is scored whole.
-    order = np.argsort(random.stream(random.key(0, _SCORED, chunk.number), chunk.n_documents), kind="stable")
-    before = np.cumsum(lengths[order]) - lengths[order]
-    documents = np.sort(order[before < SCORED_TOKENS])
-    selected = np.zeros(chunk.n_documents, bool)
-    selected[documents] = True
-    kept = np.flatnonzero(np.repeat(selected, lengths)[chunk.word_to_doc_order])
-    positions = chunk.word_to_doc_order[kept].astype(np.int64)
-    docs = np.searchsorted(chunk.doc_ptr[documents], positions, side="right") - 1
-    doc_ptr = np.r_[0, np.cumsum(lengths[documents])]
+def sampled(chunk: Chunk) -> Chunk:
+    """Return the chunk with every n-th token of word order only, but with whole documents in ``doc_ptr``."""
+    n = chunk.n_tokens // SCORED_TOKENS
+    if n <= 1:
+        return chunk.completed()
+    kept = np.arange(n // 2, chunk.n_tokens, n)
     segments, first_tokens = np.unique(np.searchsorted(chunk.word_ptr, kept, side="right") - 1, return_index=True)
-    part = chunk._replace(
-        doc_ptr=doc_ptr,
+    documents = np.searchsorted(chunk.doc_ptr, chunk.word_to_doc_order[kept], side="right") - 1
+    return chunk._replace(
         group_ptr=np.searchsorted(segments, chunk.group_ptr),
         word_ids=chunk.word_ids[segments],
         word_ptr=np.append(first_tokens, len(kept)),
-        words=np.empty(0, np.uint32),
-        docs=docs.astype(np.uint32),
-        word_to_doc_order=(positions - chunk.doc_ptr[documents][docs] + doc_ptr[docs]).astype(np.uint32),
+        docs=documents.astype(np.uint32),
     )
-    return part.completed(), z[kept]

@@ -38,7 +38,7 @@ def quality_tiles(rows: Sequence[MetricRow]) -> list[Tile]:
     trained = last_value(rows, "log_likelihood")
     if trained is not None:
         tokens = last_value(rows, "evaluated_tokens")
-        note = "" if tokens is None else f"of documents with {format_number(tokens)} tokens"
+        note = "" if tokens is None else f"of {format_number(tokens)} tokens"
         tiles.append(Tile(with_minus_sign(f"{trained:.4f}"), "training log-likelihood per token", note))
     for name in summary_metrics(rows):
         _, value = metric_points(rows, name)[-1]

@@ -108,7 +108,7 @@ def sweep_in_pairs(
     z: np.ndarray,
     key: int,
 ) -> None:
-    """Do the same as `sweep` with two chains, for at most `MOST_PAIRED_TOPICS` topics."""
+    """Do the same as `sweep`, for (K,) int64 N, with two chains, for at most `MOST_PAIRED_TOPICS` topics."""
     # The first token of each segment that belongs to the second half of the group's documents.
     middles = np.empty(len(order.word_ids), np.int64)
     here = _new_chain(len(N))

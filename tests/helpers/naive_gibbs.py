@@ -17,9 +17,8 @@ def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, 
     mass = len(B) * beta
     z = z.copy()
     in_document_order = np.argsort(word_to_doc_order)
-    document_topics, word_topics = {}, {}
-    for d in np.unique(docs):
-        document_topics[d] = list(dict.fromkeys(z[in_document_order[docs[in_document_order] == d]].tolist()))
+    document_topics = {d: topics_in_order(z[in_document_order[docs[in_document_order] == d]]) for d in np.unique(docs)}
+    word_topics = {}
     most = max(64, 4 * len(alpha))
     if form == "registers":
         most = int(max(1, min(most, N.sum() // (16 * len(alpha)))))
@@ -41,12 +40,8 @@ def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, 
         if form == "sparse" or (form == "registers" and most == 1):
             used[old] = 1 / (N[old] - 1 + mass)
         if form == "sparse":
-            entries = lda_lane_order(_in_whole_vectors(document_topics[d]))
-            own = lda_lane_order(_in_whole_vectors(word_topics[v]))
-            every = list(range(len(alpha)))
             parts = [a * (b + beta) * used, alpha * b * inverse, alpha * beta * inverse]
-            topics = entries + own + every
-            widths = [0 if k is None else p[k] for p, ks in zip(parts, (entries, own, every), strict=True) for k in ks]
+            topics, widths = sparse_intervals(parts, document_topics[d], word_topics[v])
         else:
             topics = lda_lane_order(list(range(len(alpha))))
             weights = (a + alpha) * (b + beta) * used
@@ -63,13 +58,13 @@ def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, 
         if new == old:
             continue
         z[i] = new
-        for row, change in ((A[d], document_topics[d]), (B[v], None), (N, None)):
+        for row in (A[d], B[v], N):
             row[old] -= 1
             row[new] += 1
-            if change is not None and row[old] == 0:
-                # The last topic of the row takes the place of one without tokens.
-                change[change.index(old)] = change[-1]
-                change.pop()
+        if A[d, old] == 0:
+            # The last topic of the row takes the place of one without tokens.
+            document_topics[d][document_topics[d].index(old)] = document_topics[d][-1]
+            document_topics[d].pop()
         ratios = (N + mass)[[old, new]] * inverse[[old, new]]
         if form != "registers" and (ratios.max() > 1.06 or ratios.min() < 0.94):
             piece_end = i + 1 if form == "sparse" else min(piece_end, i + 2)
@@ -116,3 +111,17 @@ def lda_gibbs_sweep_in_pairs(docs, words, word_to_doc_order, z, counts, prior, u
 def _in_whole_vectors(topics):
     """Pad a list with None to a multiple of eight."""
     return topics + [None] * (-len(topics) % 8)
+
+
+def sparse_intervals(parts, document_topics, word_topics):
+    """Return topics and widths of the intervals of a document's topics, of a word's topics, and of every topic."""
+    entries = lda_lane_order(_in_whole_vectors(document_topics))
+    own = lda_lane_order(_in_whole_vectors(word_topics))
+    every = list(range(len(parts[0])))
+    widths = [0 if k is None else p[k] for p, ks in zip(parts, (entries, own, every), strict=True) for k in ks]
+    return entries + own + every, widths
+
+
+def topics_in_order(z):
+    """Return the topics of some tokens, each once."""
+    return list(dict.fromkeys(z.tolist()))

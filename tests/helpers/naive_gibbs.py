@@ -46,11 +46,8 @@ def lda_gibbs_sweep(docs, words, word_to_doc_order, z, counts, prior, uniforms, 
             topics = lda_lane_order(list(range(len(alpha))))
             weights = (a + alpha) * (b + beta) * used
             if form == "dense" and i > piece_start:
-                last = np.arange(len(alpha)) == z[i - 1]
-                without_last = (a - last * (d == docs[i - 1]) + alpha) * (b - last + beta) * inverse
-                topics = [*topics, z[i - 1]]
-                weights = np.append(without_last, (weights - without_last)[z[i - 1]])
-                widths = weights[[*topics[:-1], -1]]
+                rest = without_last(A[d], B[v], alpha, beta, inverse, old, z[i - 1], d == docs[i - 1])
+                widths, topics = np.append(rest[topics], (weights - rest)[z[i - 1]]), [*topics, z[i - 1]]
             else:
                 widths = weights[topics]
         ends = np.cumsum(widths)
@@ -125,3 +122,9 @@ def sparse_intervals(parts, document_topics, word_topics):
 def topics_in_order(z):
     """Return the topics of some tokens, each once."""
     return list(dict.fromkeys(z.tolist()))
+
+
+def without_last(a, b, alpha, beta, inverse, old, last, is_same_document):
+    """Return the weights of the topics without a token of topic ``old`` and the token before it, of topic ``last``."""
+    here, before = np.arange(len(alpha)) == old, np.arange(len(alpha)) == last
+    return (a - here - before * is_same_document + alpha) * (b - here - before + beta) * inverse

@@ -282,7 +282,7 @@ def test_a_run_and_its_corpus_may_move(kind, fitted, corpora, tmp_path):
 def test_a_run_with_other_parameters_is_refused(kind, corpus, tmp_path):
     run = str(tmp_path / "run")
     new(kind).fit(corpus, run=run, callbacks=[stop_after(1)])
-    with pytest.raises(DataError, match=r"holds another run .* differs in n_blocks \(\w+ there, 4 here\): "):
+    with pytest.raises(DataError, match=r"holds another run .* differs in n_blocks \(.+ there, 4 here\): "):
         new(kind, n_blocks=4).fit(corpus, run=run)
 
 

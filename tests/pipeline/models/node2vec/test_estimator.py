@@ -148,7 +148,7 @@ def test_an_invalid_parameter_is_refused_before_the_walks(graph, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"p": 0}, "p is 0: choose a number above 0"),
+        ({"p": 0}, "p is 0.0: choose a number above 0"),
         ({"window": 256}, "window is 256: choose an integer from 1 to 255"),
         ({"q": float("nan")}, "q is nan"),
         ({"num_walks": 0}, "num_walks is 0: choose an integer of 1 or more"),

@@ -19,6 +19,8 @@ except ImportError:  # on Windows
 
 #: A limit of an older kernel that means "none" is a number near 2**63.
 NO_LIMIT = 1 << 60
+#: Limits of resources, and the option of ulimit that shows each. Linux does not enforce the last one; Dask heeds it.
+RESOURCE_LIMITS = (("RLIMIT_AS", "ulimit -v"), ("RLIMIT_DATA", "ulimit -d"), ("RLIMIT_RSS", "ulimit -m"))
 #: Variables of batch systems: the name, the unit in bytes, and the variable with which the value is multiplied.
 MEMORY_VARIABLES = (
     ("SLURM_MEM_PER_NODE", 1 << 20, ""),
@@ -40,7 +42,7 @@ def memory_limits(root: Path = Path("/"), environment: Mapping[str, str] = os.en
     for folder in _groups("memory", root):
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             found.append(Limit(_number(folder / name), f"control group {folder / name}"))
-    for kind, name in (("RLIMIT_AS", "ulimit -v"), ("RLIMIT_DATA", "ulimit -d")) if resource else ():
+    for kind, name in RESOURCE_LIMITS if resource else ():
         soft, _ = resource.getrlimit(getattr(resource, kind))
         found.append(Limit(math.inf if soft == resource.RLIM_INFINITY else soft, name))
     for name, unit, factor in MEMORY_VARIABLES:

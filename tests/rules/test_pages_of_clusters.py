@@ -102,8 +102,8 @@ def test_the_commands_of_the_page_about_s3_run_on_a_server(bucket):
     for name in set(re.findall(r"s3://(\w+)", f"{doctor} {run}")):
         files.mkdir(name)
     files.pipe("news/monday.jsonl", f"{DOCUMENT}\n".encode() * 30)
-    # The variables that the page exports are those that the server of this test needs.
-    for line in commands("s3.md", "export"):
+    # The first variables that the page exports are those that the server of this test needs.
+    for line in commands("s3.md", "export")[:3]:
         assert shlex.split(line)[1].partition("=")[0] in os.environ
     # This machine may have problems that are not the store's.
     found = json.loads(shell(f"{doctor} --no-self-test --json", codes=(0, 1)))

@@ -17,7 +17,7 @@ class Process:
     """A process that trains a run. It may be paused between any two of its rules."""
 
     def __init__(self, url, is_new=False):
-        self.run = RunStore(url).take_over(is_new)
+        self.run = RunStore(url, blocks="blocks").take_over(is_new)
         self.step = self.run.step
         self.rows = list(RunStore(url).metrics)
         self.is_written = False
@@ -89,7 +89,7 @@ class OwnersMachine(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_the_committed_steps(self):
-        run = RunStore(self.url)
+        run = RunStore(self.url, blocks="blocks")
         assert run.step == self.step
         for step in range(max(0, self.step - KEEP + 1), self.step + 1):
             assert int(run.block(step, 0)["value"]) == self.steps[step]

@@ -402,7 +402,7 @@ def _local_cluster(options: Options) -> Cluster:
     if options.get("memory_limit", "auto") == "auto":
         # The client, the scheduler and the nannies run in this process.
         options["memory_limit"] = max(0, memory_limit() - PROCESS_BYTES) // n_workers
-    if options["threads_per_worker"] is not None:
+    if options["threads_per_worker"] is not None and options.get("n_workers") is None:
         options["n_workers"] = n_workers
     _check_memory(parse_memory_limit(options["memory_limit"], 1, n_workers, logger=logging.getLogger(__name__)))
     # Python sets this while a new process imports the script that started it.
@@ -425,7 +425,7 @@ def _has_guard() -> bool:
 
 
 def _local_workers(options: Options) -> int:
-    """Return how many workers `distributed.LocalCluster` will start with these options."""
+    """Return how many workers `distributed.LocalCluster` will start with these options, or share the memory among."""
     n_workers = options.get("n_workers")
     threads = options["threads_per_worker"]
     if n_workers:

@@ -107,7 +107,7 @@ def test_a_run_whose_workers_stay_paused_fails_with_advice(corpus, expected, tmp
     faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
     with (
         open_cluster("local", n_workers=1, memory_limit="1GiB") as client,
-        pytest.raises(TaskLost, match=r"all workers were paused for 3 s .*1.00 GiB each.*n_blocks, then resume"),
+        pytest.raises(TaskLost, match=r"all workers were paused for 3 s .*1.00 GiB each.*fewer threads.*, then resume"),
     ):
         trained(corpus, tmp_path / "run", OnDask(client), faulty)
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)

@@ -68,8 +68,8 @@ def test_a_slow_store_changes_no_bit_and_is_read_and_written_by_other_threads(sl
     assert any(name.startswith("corpusmill-read") for name in SlowFileSystem.threads)
     assert any(name.startswith("corpusmill-write") for name in SlowFileSystem.threads)
     row = RunStore("slow://run").metrics[-1]
-    # Of each of the 8 chunks: its state is a group and an array, each with metadata. Then 3 blocks and the shared part.
-    assert row["requests_write"] == 3 * (8 + 3 + 1) + 2  # and metrics and HEAD of the step before
+    # Of each of the 8 chunks: its state is a group and two arrays, with metadata. Then 3 blocks and the shared part.
+    assert row["requests_write"] == 5 * 8 + 3 * (3 + 1) + 2  # and metrics and HEAD of the step before
 
 
 def test_a_full_store_fails_the_step_and_the_run_continues_to_the_same_bits(slow, tmp_path):

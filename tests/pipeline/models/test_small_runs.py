@@ -39,8 +39,9 @@ def test_data_in_memory_does_not_wait_for_the_disk(kind, monkeypatch):
 
 
 def _computed(row):
-    """Return the metrics that depend neither on time nor on where a run is stored."""
-    return {name: value for name, value in row.items() if "second" not in name and not name.startswith("requests_")}
+    """Return the metrics that depend neither on time, nor on memory, nor on where a run is stored."""
+    others = ("requests_", "memory_")
+    return {name: value for name, value in row.items() if "second" not in name and not name.startswith(others)}
 
 
 def _only_for_data(make, seen):

@@ -103,7 +103,7 @@ def test_tf_idf_weights_of_a_matrix_are_refused():
 
 
 def test_an_array_of_text_with_two_dimensions_is_refused():
-    with pytest.raises(ValueError, match=r"NMF: X is an array of text of shape \(2, 1\): pass X.astype\(float\) if"):
+    with pytest.raises(ValueError, match=r"NMF: X is an array of text of shape \(2, 1\): pass a list of strings if"):
         NMF(2).fit(np.array([["1"], ["2"]]))
 
 

@@ -243,7 +243,8 @@ class _Parser:
 
         Raises DataError for a quote that is closed within a field, or never.
         """
-        csv.field_size_limit(sys.maxsize)  # a limit of the whole process, which Python needs no more
+        # A limit of the whole process, which Python needs no more. On Windows, it is a number of 32 bits.
+        csv.field_size_limit(2**31 - 1 if sys.platform == "win32" else sys.maxsize)
         lines = self._buffer.splitlines(keepends=True)
         if not self._is_end:
             # The last line may go on. If it ends in a carriage return, a line feed may follow.

@@ -145,6 +145,9 @@ class ConditionalObjects(ABC):
         self.fs = fs
         #: Whether the store has refused a condition.
         self.are_refused = False
+        #: Whether the store has looked at a condition. If so, a later refusal comes from something between, such as a
+        #: proxy, and must not end the protection.
+        self.are_known = False
 
     def read(self, path: str) -> Version:
         """Return an object; raise FileNotFoundError if there is none."""
@@ -156,14 +159,17 @@ class ConditionalObjects(ABC):
         Return the new tag. Raises ConditionFailed and ConditionRefused.
         """
         try:
-            return sync(self.fs.loop, self._write, path, content, tag)
+            new_tag = sync(self.fs.loop, self._write, path, content, tag)
         except Exception as error:
             code = code_of(error)
             if code in self.failures or isinstance(error, FileExistsError):
+                self.are_known = True
                 raise ConditionFailed(path) from error
-            if tag is not None and code in self.refusals:
+            if tag is not None and code in self.refusals and not self.are_known:
                 raise ConditionRefused(path) from error
             raise
+        self.are_known |= tag is not None
+        return new_tag
 
     @abstractmethod
     async def _read(self, path: str) -> Version: ...

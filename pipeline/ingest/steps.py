@@ -31,7 +31,7 @@ from .job import BAD_LINES, PARTS, EncodedCounts, IngestJob, PartitionCounts, Wr
 GROUP_WORDS = 1 << 20
 
 #: Documents whose keys are compared at once.
-KEYS_AT_ONCE = 1 << 25
+KEYS_AT_ONCE = 1 << 22
 #: Documents of a row group of documents-<part>.parquet. A reader of one document reads its whole row group.
 DOCUMENTS_PER_GROUP = 1 << 16
 
@@ -206,7 +206,7 @@ class Ingest:
             for name in names:
                 keys = read_table(self.job.files, name)["key"].combine_chunks()
                 some.append(keys.filter(pa.array(voc.hash_buckets(keys, n_buckets) == bucket)))
-            counts = pa.chunked_array(some, pa.string()).value_counts()
+            counts = pa.chunked_array(some, pa.string()).cast(pa.large_string()).value_counts()
             is_repeated = pc.greater(counts.field("counts"), 1)
             repeated = counts.filter(is_repeated)
             n_repeated += pc.sum(repeated.field("counts")).as_py() or 0

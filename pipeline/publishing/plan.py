@@ -192,6 +192,8 @@ def _old_enough(files: Sequence[SourceFile], known: Manifest, least_age: float) 
 
     Raises DataError if no file is left.
     """
+    if not least_age:
+        return list(files), {}
     now = time.time()
     # Only local files have a time that no program can set. An object store shows an object when it is complete.
     young = [file for file in files if file.changed and now - float(file.changed) < least_age]
@@ -201,7 +203,8 @@ def _old_enough(files: Sequence[SourceFile], known: Manifest, least_age: float) 
             f"{files[0].url}: all files were changed in the last {least_age:g} s and may still be written: run the "
             f"same command later, or lower retrain.least_age"
         )
-    return [file for file in files if file not in young], kept
+    left_out = {file.url for file in young}
+    return [file for file in files if file.url not in left_out], kept
 
 
 def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
@@ -212,7 +215,9 @@ def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
     if reader.kind != "CSV":
         return
     for file in reader.files:
-        if file.stored_url not in urls or file.compression or not file.changed or not file.size:
+        # In UTF-16, a line break is no single byte.
+        is_plain = not file.compression and not file.encoding
+        if file.stored_url not in urls or not is_plain or not file.changed or not file.size:
             continue
         with open(file.url, "rb") as stream:
             stream.seek(-1, os.SEEK_END)

@@ -103,6 +103,10 @@ class ParquetReader(Reader):
         return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 
 
+#: Errors of damaged files. A damaged length asks for more memory than there is.
+_DAMAGED_ARROW = (*DAMAGED, MemoryError, OSError)
+
+
 class ArrowReader(ParquetReader):
     """The same in Arrow's own format: a file, which Feather writes too, or a stream."""
 
@@ -127,7 +131,7 @@ class ArrowReader(ParquetReader):
                         block = batch.slice(first, MAX_ROWS)
                         yield self._batch(file, block, row)
                         row += block.num_rows
-            except (*DAMAGED, OSError) as error:
+            except _DAMAGED_ARROW as error:
                 raise DataError(f"{file.url}, at row {row} or after: {_first_line(error)}") from None
 
 
@@ -139,7 +143,7 @@ def open_arrow(stream: Any, file: SourceFile) -> Any:
             return pa.ipc.open_file(stream, options=options)
         stream.seek(0)
         return pa.ipc.open_stream(stream, options=options)
-    except (*DAMAGED, OSError) as error:
+    except _DAMAGED_ARROW as error:
         raise DataError(f"{file.url}: not a file of Arrow ({_first_line(error)})") from None
 
 

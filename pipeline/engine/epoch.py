@@ -105,11 +105,14 @@ class _Engine:
         self.found, self.tag = read_commit(store, "run.json")
         #: As the run was begun. Its identity has this cut, and the blocks of the last step may have another one.
         self.begun = self.algorithm
-        if self.found is not None and training.cut is not None:
+        if self.found is not None:
             check_run(self.found, training.run.url)
-            self.begun = _cut_as_stored(self.algorithm, self.found["parameters"])
-            self.algorithm = _cut_as_stored(self.algorithm, self.found.get("cut", self.begun.cut))
-        self.stored_cut = self.algorithm.cut
+            if training.cut is not None:
+                self.begun = _cut_as_stored(self.algorithm, self.found["parameters"])
+        stored = _cut_as_stored(self.begun, (self.found or {}).get("cut", self.begun.cut))
+        self.stored_cut = stored.cut
+        if training.cut is not None:
+            self.algorithm = stored
         self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.advice)
         if self.found is None:
             self.begun = self.algorithm
@@ -278,8 +281,8 @@ class _Engine:
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
         self.run = replace(training.run.take_over(is_new=found is None), blocks=blocks_folder(found or {}))
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
-        if found is not None and "cut" in found:
-            description["cut"] = found["cut"]
+        if self.algorithm.cut != self.begun.cut:
+            description["cut"] = self.algorithm.cut
         if found is None or self.algorithm.cut == self.stored_cut or self.run.step < 0:
             self._write_meta(description)
         else:
@@ -302,11 +305,7 @@ class _Engine:
         return self.run.step
 
     def _write_meta(self, description: JsonObject) -> None:
-        """Write run.json, with the present cut of the model if it is not the one that the run was begun with."""
-        if self.algorithm.cut != self.begun.cut:
-            description |= {"cut": self.algorithm.cut}
-        else:
-            description.pop("cut", None)
+        """Write run.json. It has the present cut of the model if that is not the one that the run was begun with."""
         self.run.write_meta(description, self.tag)
         self.run = replace(self.run, blocks=blocks_folder(description))
 
@@ -317,7 +316,7 @@ class _Engine:
         former blocks.
         """
         before = self.run.for_tasks()
-        after = replace(before, blocks=blocks_folder({"cut": self.algorithm.cut}))
+        after = replace(before, blocks=blocks_folder(description))
         bounds = self.stored_cut["bounds"]
         arguments = [
             (before, after, self.run.step, bounds, self.algorithm, block) for block in range(self.algorithm.n_blocks)

@@ -51,23 +51,26 @@ def address_of(client: "Client") -> str:
     return "the client's address" if client.scheduler is None else str(client.scheduler.address)
 
 
-def _describe_paused(workers: list[dict[str, Any]]) -> str:
+def _limits_of(workers: dict[str, Any]) -> str:
+    return ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers.values()}))
+
+
+def _describe_paused(workers: dict[str, Any]) -> str:
     """Return that all workers were paused, and what to do."""
-    limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
     return (
-        f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
-        f"raise memory_limit, or use fewer threads per worker, then resume the run"
+        f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {_limits_of(workers)} "
+        f"each): raise memory_limit, or use fewer threads per worker, then resume the run"
     )
 
 
-def _describe_killed(kills: int, workers: list[dict[str, Any]]) -> str:
+def _describe_killed(kills: int, workers: dict[str, Any]) -> str:
     """Return that the system has killed workers, and what to do."""
-    limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers}))
     least = memory_limits()[0]
     return (
         f"the system killed workers {kills} times, because their memory was full: {format_bytes(int(least.value))} are "
-        f"allowed to all processes here ({least.source}), and each worker plans with its own limit ({limits}): lower "
-        f"memory_limit, use fewer workers, or stop other programs, then resume the run; committed epochs are safe"
+        f"allowed to all processes here ({least.source}), and each worker plans with its own limit "
+        f"({_limits_of(workers)}): lower memory_limit, use fewer workers, or stop other programs, then resume the run; "
+        f"committed epochs are safe"
     )
 
 
@@ -116,7 +119,8 @@ class ClusterWatch:
         self._client = client
         self._address = address_of(client)
         self._kills = out_of_memory_kills()
-        self._seen: list[dict[str, Any]] = []  # the workers that were there last
+        self._seen: dict[str, Any] = {}  # the workers that were there last, by address
+        self._gone = False  # whether a worker has left. The system may also kill other programs of this group.
         #: Why the tasks of the last wait were cancelled; empty if they were not.
         self.stall = ""
 
@@ -136,17 +140,18 @@ class ClusterWatch:
                 paused_since = away_since = time.monotonic()
                 while not done.wait(min(STALLED_SECONDS, away_seconds) / 12):
                     now = time.monotonic()
-                    workers = self._workers()
+                    workers = workers_of(self._client)
+                    self._gone |= not self._seen.keys() <= workers.keys()
                     if workers:
-                        away_since = now
-                    if not workers or any(worker["status"] != "paused" for worker in workers):
+                        away_since, self._seen = now, workers
+                    if not workers or any(worker["status"] != "paused" for worker in workers.values()):
                         paused_since = now
                     if now - paused_since > STALLED_SECONDS:
                         self.stall = _describe_paused(workers)
                     elif now - away_since > away_seconds:
                         self.stall = _describe_no_workers(self._client, self._address, away_seconds)
-                    else:
-                        self.stall = self._why_killed(workers)
+                    elif self._gone:
+                        self.stall = self._why_killed(MOST_KILLS)
                     if self.stall:
                         self._client.cancel([Future(key, self._client) for key in keys()], force=True)
                         return
@@ -166,21 +171,16 @@ class ClusterWatch:
         from distributed.scheduler import KilledWorker, NoWorkerError
 
         if not self.stall and isinstance(error, KilledWorker):
-            return self._why_killed(self._workers(), 1)
+            return self._why_killed(1)
         # Dask's scheduler counts the same time, and may be done a moment earlier than the thread of this class.
         if not self.stall and isinstance(error, NoWorkerError):
             return _describe_no_workers(self._client, self._address, no_workers_seconds())
         return self.stall
 
-    def _why_killed(self, workers: list[dict[str, Any]], least: int = MOST_KILLS) -> str:
+    def _why_killed(self, least: int) -> str:
         """Return why workers of this machine were killed; "" if they were not, or fewer than ``least`` times."""
         kills = out_of_memory_kills() - self._kills
-        self._seen = workers or self._seen
-        return _describe_killed(kills, self._seen) if kills >= least else ""
-
-    def _workers(self) -> list[dict[str, Any]]:
-        """Return the scheduler's description of each worker."""
-        return list(workers_of(self._client).values())
+        return _describe_killed(kills, self._seen or workers_of(self._client)) if kills >= least else ""
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:

@@ -49,7 +49,7 @@ def _tiles(contents: Contents) -> list[Tile]:
     peak = last_value(rows, "memory_peak")
     if peak:
         planned = last_value(rows, "memory_planned") or 0
-        tiles.append(Tile(format_bytes(int(peak)), "of memory at most", f"{format_bytes(int(planned))} were planned"))
+        tiles.append(Tile(format_bytes(int(peak)), "peak memory of a worker", f"{format_bytes(int(planned))} planned"))
     if contents.topics:
         tiles.append(Tile(format_number(len(contents.topics)), "topics"))
     return tiles

@@ -100,6 +100,19 @@ def test_a_run_is_cut_again_when_it_is_resumed_with_less_memory(case, corpus, li
     assert_same(found, expected)
 
 
+@pytest.mark.parametrize("case", ["lda", "nmf"])
+def test_a_run_that_was_cut_again_may_go_on_with_the_blocks_that_it_was_begun_with(case, corpus, limited, tmp_path):
+    whole = CASES[case](6).set_params(n_blocks=1)
+    _, expected = fitted(whole, corpus)
+    fitted(CASES[case](2).set_params(n_blocks=1), corpus, run=tmp_path / "run")
+    limited(least_memory(CASES[case](4), corpus))
+    assert fitted(CASES[case](4), corpus, run=tmp_path / "run")[0] > 1
+    limited(0)
+    blocks, found = fitted(whole, corpus, run=tmp_path / "run")
+    assert blocks == 1
+    assert_same(found, expected)
+
+
 def test_a_number_of_blocks_that_the_user_has_chosen_is_not_changed(corpus, limited):
     assert fitted(NMF(12, max_iter=1, n_blocks=3), corpus)[0] == 3
 

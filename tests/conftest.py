@@ -32,9 +32,11 @@ if os.environ.get("CORPUSMILL_PTX"):
 
     ptx.install()
 
-# How long an example takes depends on what else the machine does, and on compiling kernels.
-hypothesis.settings.register_profile("no deadline", deadline=None)
-hypothesis.settings.load_profile("no deadline")
+# How long an example takes depends on what else the machine does, and on compiling kernels. Continuous integration runs
+# the same examples each time, so that what fails there fails again; everywhere else, each run tries new ones.
+REPEATED = {"derandomize": True, "database": None} if "CI" in os.environ else {}
+hypothesis.settings.register_profile("corpusmill", deadline=None, **REPEATED)
+hypothesis.settings.load_profile("corpusmill")
 
 CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] / "shared" / "data")
 

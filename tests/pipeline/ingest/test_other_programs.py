@@ -40,7 +40,8 @@ def ingested(folder, name, content, **options):
 @given(st.lists(LINES, min_size=1, max_size=6).filter(lambda lines: any(line.split() for line in lines)))
 def test_line_sentence_of_gensim(tmp_path_factory, lines):
     folder = tmp_path_factory.mktemp("lines")
-    corpus = ingested(folder, "x.txt", "".join(f"{line}\n" for line in lines), token_pattern=r"\S+", lowercase=False)
+    content = "".join(f"{line}\n" for line in lines)
+    corpus = ingested(folder, "x.txt", content, format="lines", token_pattern=r"\S+", lowercase=False)
     theirs = list(LineSentence(str(folder / "x.txt")))
     assert [words for words in words_of(corpus) if words] == [words for words in theirs if words]
 

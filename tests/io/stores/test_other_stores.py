@@ -1,6 +1,7 @@
 """Azure and Google Cloud Storage against their emulators on this machine, where these and the libraries are installed.
 
-azurite comes from npm, and gcp-storage-emulator from PyPI. The latter ignores the conditions of writes.
+azurite comes from npm, and gcp-storage-emulator from PyPI. The latter ignores the conditions of writes, so it runs
+as it is and with the condition that Google documents (ifGenerationMatch).
 """
 
 import contextlib
@@ -25,9 +26,33 @@ pytestmark = pytest.mark.slow
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 EMULATOR = """
-import sys, time
+import sys, threading, time
+from http import HTTPStatus
+from gcp_storage_emulator.exceptions import NotFound
+from gcp_storage_emulator.handlers import objects
+
+insert, lock = objects.insert, threading.Lock()
+
+def insert_if_unchanged(request, response, storage, *args, **kwargs):
+    wanted = request.query.get("ifGenerationMatch")
+    with lock:
+        try:
+            name = request.query["name"][0] if wanted else ""
+            found = storage.get_file_obj(request.params["bucket_name"], name)["generation"]
+        except NotFound:
+            found = "0"
+        if not wanted or wanted == [found]:
+            return insert(request, response, storage, *args, **kwargs)
+        response.status = HTTPStatus.PRECONDITION_FAILED
+        message = "At least one of the pre-conditions you specified did not hold."
+        errors = [{"message": message, "domain": "global", "reason": "conditionNotMet"}]
+        response.json({"error": {"code": 412, "message": message, "errors": errors}})
+
+if sys.argv[1] == "conditions":
+    objects.insert = insert_if_unchanged
+
 from gcp_storage_emulator.server import create_server
-create_server("127.0.0.1", int(sys.argv[1]), in_memory=True).start()
+create_server("127.0.0.1", int(sys.argv[2]), in_memory=True).start()
 time.sleep(600)
 """
 
@@ -64,13 +89,13 @@ def azure(tmp_path, monkeypatch):
         yield "az://work"
 
 
-@pytest.fixture
-def google(tmp_path, monkeypatch):
+@contextlib.contextmanager
+def google_cloud(tmp_path, monkeypatch, conditions):
     # gcsfs reads this when it is imported. It would ask a server of Google's for the kind of the bucket.
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     gcsfs = pytest.importorskip("gcsfs")
     pytest.importorskip("gcp_storage_emulator")
-    with server([sys.executable, "-c", EMULATOR], tmp_path) as address:
+    with server([sys.executable, "-c", EMULATOR, conditions], tmp_path) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         monkeypatch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
         gcsfs.GCSFileSystem.clear_instance_cache()
@@ -82,7 +107,21 @@ def google(tmp_path, monkeypatch):
         yield "gs://work"
 
 
-@pytest.mark.parametrize("name, has_conditions", [("azure", True), ("google", False)])
+@pytest.fixture
+def google(tmp_path, monkeypatch):
+    with google_cloud(tmp_path, monkeypatch, "conditions") as url:
+        yield url
+
+
+@pytest.fixture
+def google_without_conditions(tmp_path, monkeypatch):
+    with google_cloud(tmp_path, monkeypatch, "none") as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    "name, has_conditions", [("azure", True), ("google", True), ("google_without_conditions", False)]
+)
 def test_corpora_runs_and_locks_are_at_the_configured_address(name, has_conditions, request):
     url = request.getfixturevalue(name)
     store = Store(f"{url}/a")

@@ -113,7 +113,7 @@ papers: $(VENV)/.installed-benchmark
 release: | $(BIN)/python
 	@test -x $(VENV)/release/bin/twine || { $(BIN)/python -m venv $(VENV)/release && \
 		$(VENV)/release/bin/python -m pip install --disable-pip-version-check --quiet \
-			build 'setuptools>=77' twine check-wheel-contents cyclonedx-bom; }
+			build 'setuptools>=77' twine check-wheel-contents cyclonedx-bom py-rattler-build; }
 	$(VENV)/release/bin/python .ci/release
 
 gpu: $(VENV)/.installed-$(GPU)

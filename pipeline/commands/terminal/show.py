@@ -130,6 +130,8 @@ def retraining(found: "RetrainResult") -> None:
     _files("added", found["added"])
     _files("changed", found["changed"])
     _files("removed", found["removed"], _note_on_removed(found))
+    if found["too_young"]:
+        _line("left out", f"{pluralize(found['too_young'], 'file')} changed a moment ago (retrain.least_age)")
     if found["documents"] and found["tokens"] and found["words"]:
         documents = pluralize(found["documents"], "document")
         tokens = pluralize(found["tokens"], "token")

@@ -98,6 +98,7 @@ def ingest(
     metavar="FROM TO",
     help="Columns that hold the two nodes of an edge.  [default: source and target, or the first two]",
 )
+@click.option("--weight", default="weight", metavar="COLUMN", help="Column that holds the weights.")
 @click.option(
     "--delimiter", metavar="CHARACTER", help="What separates the columns of a text file.  [default: found out]"
 )
@@ -112,6 +113,7 @@ def graph(
     unweighted: bool,
     header: bool | None,
     columns: tuple[str, str] | None,
+    weight: str,
     delimiter: str | None,
     quote: str,
     comments: str,
@@ -152,6 +154,7 @@ def graph(
             header=header,
             source=first,
             target=second,
+            weight=weight,
             delimiter=delimiter,
             quote=quote,
             comments="" if comments == "none" else comments,

@@ -32,7 +32,7 @@ OTHER_DELIMITERS = ("\t", ";", "|", ",")
 
 
 class Rows(NamedTuple):
-    """Some consecutive rows. D rows."""
+    """Some rows of a CSV file that follow each other. D rows."""
 
     columns: pa.RecordBatch  # the columns that the options name, as text, in their order
     numbers: np.ndarray  # (D,) int64: of the rows in the file; blank lines do not count, rows that are skipped do

@@ -41,7 +41,7 @@ _TIMES = {"timestamp", "datetime", "time", "date", "year", "month", "day", "hour
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """How edges are read."""
+    """How the edges of a graph are read from files, tables and matrices. The parameters of `ingest_graph` are these."""
 
     format: str = "auto"  # by the file's beginning or extension; others are lists of edges
     directed: bool = False
@@ -147,7 +147,7 @@ _SNAP = re.compile(rb"#\s*(Undirected|Directed) graph", re.IGNORECASE)
 
 
 class Pairs(NamedTuple):
-    """Some edges of a list. N edges."""
+    """Some edges of a file or table, each a pair of names. N edges."""
 
     source: pa.Array  # (N,) string: name of the first node
     target: pa.Array  # (N,) string: name of the second node

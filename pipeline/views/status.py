@@ -3,8 +3,7 @@
 import statistics
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, get_args
 
 from ..engine.events import (
@@ -62,7 +61,7 @@ class RunStatus:
     #: "waiting" before training, "running", and then the reason why training ended.
     state: str = "waiting"
     #: The state of each shard in this epoch: "waiting", "done", or "cached" if the worker had some of it in memory.
-    #: The live page and ``watch`` show waiting ones that a worker has begun as "running".
+    #: The live page shows waiting ones that a worker has begun as "running".
     shards: list[str] = field(default_factory=list)
     #: The latest rows of metrics.jsonl.
     rows: list[dict[str, float]] = field(default_factory=list)
@@ -121,13 +120,6 @@ class RunStatus:
     def as_json(self) -> dict[str, object]:
         """Return all fields and the ETA as plain values."""
         return asdict(self) | {"eta_seconds": self.eta}
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "RunStatus":
-        """Return the status that `as_json` gave."""
-        status = cls(**{field.name: found[field.name] for field in fields(cls)})
-        status.groups = [WordGroup(*group) for group in status.groups]
-        return status
 
     def summary(self) -> dict[str, object]:
         """Return what `as_json` has, but only the last row of metrics, and the number of shards in each state."""

@@ -410,15 +410,13 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
     # --- models of runs ---
 
     @classmethod
-    def from_run(cls, url: str, with_previous: bool = True) -> Self:
+    def from_run(cls, url: str) -> Self:
         """Read the model that a run committed last, even while the run continues.
 
         Parameters
         ----------
         url : str
             The folder or URL of the run.
-        with_previous : bool, default=True
-            Whether a run of `partial_fit` also has the words that occur only in the model before it.
 
         Returns
         -------
@@ -448,7 +446,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         data = run.open_data()
         estimator = cls._with_stored(parameters, meta, url)
         estimator._take_last(run, data)
-        if with_previous and meta["previous"] is not None:
+        if meta["previous"] is not None:
             copy = run.store.child(f"{PREVIOUS}/{meta['previous']}").absolute
             estimator._merge_previous(SavedModel.open(copy).load({}))
         return estimator

@@ -49,7 +49,7 @@ test-all:
 kernels: kernels/__pycache__/.compiled
 
 kernels/__pycache__/.compiled: $(VENV)/.installed-test $(shell find kernels -name '*.py')
-	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import models; print(models.compile_kernels())'
+	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.tiny_models import compile_kernels; print(compile_kernels())'
 	@mkdir -p $(@D) && touch $@
 
 lint: $(VENV)/.installed-test mypy imports style

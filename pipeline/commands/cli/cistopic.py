@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import json_option
 from .session import load_config, open_session
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ....io.stores.corpus import Corpus
     from ...cells.cistopic.bundle import Bundle
-    from ..results import Facts
+    from ..actions import Facts
 
 
 @click.command(short_help="Train topic models of cells and accessible regions.")

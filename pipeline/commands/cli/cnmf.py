@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import json_option
 from .session import load_config, open_session
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import click
 
-from ..terminal import show
+from . import show
 from .errors import ExitCode
 from .options import configs_argument, json_option, set_option
 from .session import job_metrics, load_config, mlflow_of, open_session

@@ -6,7 +6,7 @@ import json
 import click
 
 from ...formatting import without_controls
-from ..terminal import show
+from . import show
 from .options import json_option
 
 
@@ -64,10 +64,11 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
 @click.option("--once", is_flag=True, help="Print the current state once and exit.")
 @json_option
 def watch(run_url: str, once: bool, as_json: bool) -> None:
-    """Print the progress of a run while another process trains it, a line every few seconds.
+    """Print the progress of a run while another process trains it.
 
-    RUN is the folder or URL of a run or of a retrained model. The command ends with the run. Ctrl-C ends only this
-    command. The live page of a cluster shows more; so does `corpusmill report`, also of a run that goes on.
+    RUN is the folder or URL of a run or of a retrained model. There is a line every few seconds until the run ends.
+    Ctrl-C ends only this command. The live page of a cluster shows more, and so does `corpusmill report`, also before
+    the end of a run.
 
     \b
     Examples:

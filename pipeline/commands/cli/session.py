@@ -83,7 +83,7 @@ def open_session(
 @contextmanager
 def _open_cluster(cluster: "ClusterConfig", compare_versions: bool) -> Iterator["Client"]:
     from ...engine.cluster.open import await_cluster, open_cluster, starts_here
-    from ..actions.doctor.workers import differences_on_cluster, kernel_vectors, width_differences
+    from ..actions.doctor import differences_on_cluster, kernel_vectors, width_differences
 
     starts_workers_here = starts_here(cluster.kind)
     with ExitStack() as stack:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import config_option, configs_argument, json_option, overwrite_option, set_option
 from .session import Session, job_metrics, library_warnings, load_config, mlflow_of, open_session
 
 if TYPE_CHECKING:
     from ....configs.schema import Config
     from ...views.prometheus import BatchJob
-    from ..results import TrainingResult
+    from ..actions.train import TrainingResult
 
 
 @click.command()
@@ -33,9 +33,8 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       corpusmill run my.yaml clusters/jobqueue
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
-    from ..actions.ingest import ingest as ingest_documents
-    from ..actions.ingest import open_documents
-    from ..actions.train import check_training
+    from ..actions.train import check_training, open_documents
+    from ..actions.train import ingest as ingest_documents
 
     config = load_config(configs, settings)
     documents = None
@@ -75,8 +74,8 @@ def ingest(
       corpusmill ingest 's3://news/*.parquet' s3://work/corpus --set source.stop_words=english
       corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
     """
-    from ..actions.ingest import ingest as ingest_documents
-    from ..actions.ingest import open_documents
+    from ..actions.train import ingest as ingest_documents
+    from ..actions.train import open_documents
 
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     documents = open_documents(config, overwrite)

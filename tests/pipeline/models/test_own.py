@@ -223,7 +223,7 @@ def test_inspect_does_not_need_the_module(place, capsys):
     [
         (["explore", "run"], "my_module:Sampled models have neither topics nor vectors"),
         (["topics", "run"], "my_module:Sampled models have no topics"),
-        (["evaluate", "run", "corpus"], "my_module:Sampled models give documents no likelihood"),
+        (["evaluate", "run", "corpus"], "my_module:Sampled models have no topics, and give documents no likelihood"),
         (["similar", "run", "w000"], "my_module:Sampled models have no word vectors"),
         (["transform", "run", "corpus", "weights"], "my_module:Sampled is an algorithm, which trains only"),
     ],

@@ -115,7 +115,7 @@ def cistopic(
     note = partial(_note_model, complete_before, processes)
     with open_session(load_config((), (), {"cluster": cluster}), as_json) as session:
         corpus = make_corpus(matrix, prefix, cells, regions, session.client, overwrite=replace)
-        execution = Execution(session.client, [session.display.train], device, threads, processes, replace)
+        execution = Execution(session.client, [session.display], device, threads, processes, replace)
         bundles = train_grid(corpus, prefix, numbers, settings, execution, note)
         found = _describe(bundles, corpus, stats, plot_file, h5ad)
     facts: Facts = {"prefix": prefix, "complete_before": sorted(complete_before), **found}

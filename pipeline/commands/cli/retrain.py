@@ -89,11 +89,11 @@ def retrain(
         config.mlflow = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
         request = RetrainRequest(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
-        training = [session.display.train, job.observe]
+        training = [session.display, job.observe]
         callback = mlflow_of(config)
         if callback is not None:
             training.append(callback)
-        found = retrain_model(config, session.client, request, Listeners(session.display.ingest, training))
+        found = retrain_model(config, session.client, request, Listeners(session.display, training))
         if callback is not None and found["version"] is not None:
             callback.log_version(config.retrain.url, found)
         if found["status"] == "refused":

@@ -45,7 +45,7 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
             documents = open_documents(config, overwrite)
         with open_session(config, as_json) as session:
             if documents is not None:
-                corpus = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
+                corpus = ingest_documents(config, documents, session.client, session.display, overwrite)
             trained = _train(config, session, job, overwrite)
     show.result({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 
@@ -81,7 +81,7 @@ def ingest(
     documents = open_documents(config, overwrite)
     nbytes = sum(file.size for file in documents.files)
     with open_session(config, as_json, nbytes=nbytes) as session:
-        found = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
+        found = ingest_documents(config, documents, session.client, session.display, overwrite)
     show.result(found, as_json, lambda: show.corpus(found))
 
 
@@ -219,7 +219,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def _train(config: "Config", session: Session, job: "BatchJob", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
-    callbacks = [session.display.train, job.observe]
+    callbacks = [session.display, job.observe]
     callback = mlflow_of(config)
     if callback is not None:
         callbacks.append(callback)

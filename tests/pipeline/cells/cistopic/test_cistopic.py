@@ -335,7 +335,7 @@ def test_a_grid_is_compared(files):
 def test_the_recipe_reads_the_tables(files, tmp_path):
     matrix, corpus, prefix = files
     compare(train_grid(corpus(), prefix, [3], SETTINGS), corpus())
-    recipe = Path(__file__).parents[4] / "configs" / "recipes" / "cistopic_model.py"
+    recipe = Path(__file__).parents[4] / "docs" / "recipes" / "cistopic_model.py"
     read_model = runpy.run_path(str(recipe))["read_model"]
     tables = read_model(prefix, 3, str(tmp_path / "cells.txt"), str(tmp_path / "regions.txt"))
     assert tables["cell_topic"].shape == (3, 60)

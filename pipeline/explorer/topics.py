@@ -11,9 +11,8 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import Arrays, JsonObject
 from ...io.text.vocabulary import find_word_ids, translate_words
 from ..models.vectors.similarity import top_indices
-from .base import Explorer
 from .documents import DocumentTable, SourceTexts
-from .model import ExploredModel
+from .model import ExploredModel, Explorer
 from .scan import Scan
 from .table import FORMAT, TopicTable, build_table, cached_arrays, rounded
 

@@ -11,11 +11,9 @@ from ...io.stores.store import Arrays, JsonObject
 from ..models.base.capabilities import HasWordVectors
 from ..models.vectors.similarity import row_lengths, top_indices
 from ..models.vectors.vectors import WordVectors
-from .base import Explorer
 from .layout import map_points, reduce_dimensions, squared_distances
-from .model import ExploredModel
+from .model import ExploredModel, Explorer, WordSearch
 from .table import cached_arrays, rounded
-from .words import WordSearch
 
 #: Most frequent words on the map, and nodes of a graph. Names of nodes need less space, and colours tell more.
 MAP_WORDS = 1000

@@ -17,7 +17,7 @@ from ..engine.run import RunStore, config_section
 from ..models.base.estimator import Estimator
 from ..models.registry import load_model, model_of_run
 from ..version import corpusmill_version
-from ..views.pages.contents import flatten
+from ..views.pages.page import flatten
 from .report import write_report
 from .versions import Versions
 

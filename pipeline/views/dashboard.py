@@ -17,7 +17,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.cluster.leases import Leases
 from ..engine.events import Event, RunFailed, RunFinished, RunStarted
-from .pages.live import WorkerMemory, render_content, render_frame
+from .pages.live import render_content, render_frame
 from .prometheus import metric_families_of_runs
 from .status import EventMessage, RunStatus, event_from_message, event_message
 
@@ -121,14 +121,9 @@ class TrainingPage(SchedulerPlugin):
     def content(self, run: str) -> str:
         """Return the data of the live page, for the run of this name if it is known."""
         client, status = self._find(run)
-        workers = [
-            WorkerMemory(str(worker.name), address, int(worker.metrics.get("memory", 0)), int(worker.memory_limit))
-            for address, worker in self.scheduler.workers.items()
-        ]
+        workers = sorted(self.scheduler.workers.values(), key=lambda worker: str(worker.name))
         others = [other.run for other in self.runs.values() if other is not status]
-        return render_content(
-            status, self.shards(client, status), sorted(workers, key=lambda worker: worker.name), others
-        )
+        return render_content(status, self.shards(client, status), workers, others)
 
     def as_json(self, run: str) -> str:
         """Return a status as JSON, that of the run of this name if it is known."""

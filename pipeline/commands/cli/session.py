@@ -16,9 +16,8 @@ from .signals import delay_interrupts
 if TYPE_CHECKING:
     from distributed import Client
 
-    from ....configs.cluster_schema import ClusterConfig
     from ....configs.layers import Layer
-    from ....configs.schema import Config
+    from ....configs.schema import ClusterConfig, Config
     from ...publishing.mlflow import MLflowCallback
     from ...views.progress import Display
     from ...views.prometheus import BatchJob

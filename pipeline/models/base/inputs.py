@@ -252,3 +252,9 @@ def check_count(count: object, name: str, least: int = 0) -> None:
     """Raise ValueError unless the parameter called ``name`` is an integer of at least ``least``."""
     if not is_count(count, least):
         raise ValueError(f"{name} is {count!r}: choose an integer of {least} or more")
+
+
+def check_word_list(words: object, name: str) -> None:
+    """Raise TypeError for a string in place of a list of words: its characters would be taken for words."""
+    if isinstance(words, str):
+        raise TypeError(f"{name} is {words!r}: pass a list of words, such as {words.split()!r}")

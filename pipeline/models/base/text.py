@@ -19,12 +19,11 @@ from ...engine.data import TrainingData
 from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
 from ..vectors.similarity import unit_vector
-from ..vectors.vectors import check_word_list
 from . import apply
 from .apply import TransformCounts
 from .columns import columns_of
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, TransformOutput, check_count, corpus_of, read_input
+from .inputs import DataLike, InputMatrix, TransformOutput, check_count, check_word_list, corpus_of, read_input
 from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ class Node2Vec(SkipGramEstimator):
     Attributes
     ----------
     wv : WordVectors
-        The vectors by node, with the methods of gensim's KeyedVectors.
+        The vectors by node, with the usual methods of gensim's KeyedVectors.
     words_ : list of str
         The names of the nodes that have a vector, those with most visits first.
     model_ : TrainedModel

@@ -124,7 +124,7 @@ class RandomIndexing(CorpusEstimator):
     >>> monday = RandomIndexing(128, seed_length=4).fit(["a storm in the harbour", "the harbour was closed"])
     >>> tuesday = RandomIndexing(128, seed_length=4).fit(["the storm is over"])
     >>> both = monday.merge(tuesday)
-    >>> int(both.wv.get_vecattr("storm", "count"))
+    >>> int(both.wv.counts[both.wv.get_index("storm")])
     2
     """
 

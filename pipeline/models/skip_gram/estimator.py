@@ -201,7 +201,7 @@ class SkipGramEstimator(CorpusEstimator):
 
     @property
     def wv(self) -> WordVectors:
-        """The vectors of the words, with the methods of gensim's KeyedVectors."""
+        """The vectors of the words, with the usual methods of gensim's KeyedVectors."""
         model = self._fitted()
         if self._wv is None:
             vectors = model.joined("W_in")[:, : self.vector_size]

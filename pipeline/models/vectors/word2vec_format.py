@@ -28,13 +28,10 @@ LINES_FOR_WIDTH = 100
 FASTTEXT = b"\xba\x16\x4f\x2f"
 
 
-def write_word2vec(
-    path: str, table: VectorTable, binary: bool = False, write_header: bool = True, vocabulary_path: str | None = None
-) -> None:
+def write_word2vec(path: str, table: VectorTable, binary: bool = False) -> None:
     """Write word2vec's text or binary format, compressed if the name ends in .gz, .bz2 or .xz.
 
-    ``write_header=False`` leaves out the first line, as in GloVe's files. ``vocabulary_path`` also writes a file of
-    lines "word count". Raises ValueError for words that the format cannot hold, and for missing counts.
+    Raises ValueError for words that the format cannot hold.
     """
     # Fields are separated by blanks, and vectors by line ends.
     unusable = next((word for word in table.words if word.split() != [word]), None)
@@ -42,14 +39,7 @@ def write_word2vec(
         raise ValueError(
             f"the word2vec format cannot hold {unusable!r}: words must have no white space, and not be empty"
         )
-    if vocabulary_path is not None:
-        if table.counts is None:
-            raise ValueError(f"{vocabulary_path}: these vectors have no word counts to write")
-        pairs = zip(table.words, table.counts.tolist(), strict=True)
-        write_file(vocabulary_path, "".join(f"{word} {count}\n" for word, count in pairs).encode())
-    parts = []
-    if write_header:
-        parts.append(f"{len(table.words)} {table.vectors.shape[1]}\n".encode())
+    parts = [f"{len(table.words)} {table.vectors.shape[1]}\n".encode()]
     parts.extend(_binary_rows(table) if binary else _text_rows(table))
     write_file(path, b"".join(parts))
 
@@ -77,12 +67,11 @@ def read_word2vec(
     unicode_errors: str = "strict",
     limit: int | None = None,
     no_header: bool = False,
-    vocabulary_path: str | None = None,
 ) -> VectorTable:
     """Read word2vec's text or binary format, decompressed if the name ends in .gz, .bz2, .xz or .zst.
 
     At most ``limit`` words are read and held in memory. With ``no_header``, the text has no first line with the sizes;
-    GloVe writes such files. ``vocabulary_path`` is a file of lines "word count". Raises DataError.
+    GloVe writes such files. Raises DataError.
     """
     name = "binary" if binary else "text"
     if binary and no_header:
@@ -109,30 +98,26 @@ def read_word2vec(
             f"{path}: not a complete file of word vectors in word2vec's {name} format ({shortened(error)}); check the "
             f"argument binary, or write the file again"
         ) from None
-    table = _without_repetitions(path, VectorTable(words, vectors))
-    if vocabulary_path is None:
-        return table
-    counts = _read_counts(vocabulary_path, table.words, encoding, unicode_errors)
-    return table._replace(counts=counts)
+    return _without_repetitions(path, words, vectors)
 
 
-def _without_repetitions(path: str, table: VectorTable) -> VectorTable:
+def _without_repetitions(path: str, words: list[str], vectors: np.ndarray) -> VectorTable:
     """Return the first vector of each word, as gensim does, and warn of words that occur more than once."""
     first_row: dict[str, int] = {}
-    for row, word in enumerate(table.words):
+    for row, word in enumerate(words):
         first_row.setdefault(word, row)
-    n_words = len(table.words)
-    if len(first_row) == n_words or len(table.vectors) != n_words:
-        return table
+    n_words = len(words)
+    if len(first_row) == n_words or len(vectors) != n_words:
+        return VectorTable(words, vectors)
     rows = np.fromiter(first_row.values(), np.int64)
-    example = next(word for row, word in enumerate(table.words) if first_row[word] != row)
+    example = next(word for row, word in enumerate(words) if first_row[word] != row)
     warnings.warn(
         f"{path}: {n_words - len(rows):,} of {pluralize(n_words, 'word')} occurred before, such as {example!r:.40}; "
         f"the first vector of each is kept",
         DataWarning,
         stacklevel=4,
     )
-    return VectorTable(list(first_row), table.vectors[rows], None if table.counts is None else table.counts[rows])
+    return VectorTable(list(first_row), vectors[rows])
 
 
 def _decoded(path: str, encoded: list[bytes], encoding: str, unicode_errors: str) -> list[str]:

@@ -35,7 +35,7 @@ from .executors import Executor
 from .grid import has_grid
 from .memory import Capacity, begin_peak, peak_bytes
 from .plan import describe_devices, must_compile, plan_run
-from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run
+from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run, name_blocks
 from .sweeps import RangeSweep
 from .training import Training
 from .worker import tasks
@@ -231,7 +231,7 @@ class _Engine:
 
     def _idle_warning(self) -> str:
         """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
-        n_tasks = -(-len(self.shards) // self.needs.rounds) * self.needs.ranges
+        n_tasks = -(-len(self.shards) // self.needs.rounds)
         if self.grid is not None:
             n_tasks = self.grid.n_blocks
         if n_tasks >= self.threads:
@@ -281,12 +281,14 @@ class _Engine:
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
         self.run = replace(training.run.take_over(is_new=found is None), blocks=blocks_folder(found or {}))
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
+        is_cut_again = found is not None and self.algorithm.cut != self.stored_cut
         if self.algorithm.cut != self.begun.cut:
             description["cut"] = self.algorithm.cut
-        if found is None or self.algorithm.cut == self.stored_cut or self.run.step < 0:
-            self._write_meta(description)
-        else:
+            description["blocks"] = name_blocks(self.algorithm.cut) if is_cut_again else self.run.blocks
+        if is_cut_again and self.run.step >= 0:
             self._recut(description)
+        else:
+            self._write_meta(description)
         self.job = tasks.Job(
             training=training.for_tasks(self.run.for_tasks()),
             n_chunks=len(self.data.chunks),

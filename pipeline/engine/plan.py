@@ -1,5 +1,6 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -87,7 +88,7 @@ class TooLarge(DataError):
 
     def __init__(self, message: str, limit: int = UNLIMITED, remedies: Mapping[str, int] = MappingProxyType({})):
         super().__init__(message)
-        self.limit = limit  # bytes of the smallest memory limit that is enough
+        self.limit = limit  # bytes of the smallest memory limit that is enough; UNLIMITED if a CUDA device is too small
         self.remedies = remedies  # "memory", "threads" or "n_workers", and its value
 
 
@@ -119,6 +120,8 @@ def plan_run(
     advised = [ADVICE[name].format(value >> 20 if name == "memory" else value) for name, value in remedies.items()]
     if len(advised) < MOST_REMEDIES and advice.size:
         advised.append(advice.size)
+    if best.limit == UNLIMITED:
+        advised.append("choose device 'cpu'")
     raise TooLarge(f"{best}: {', or '.join(advised)}", best.limit, remedies)
 
 
@@ -155,9 +158,17 @@ def _least_cut(
 
 
 def _fitting(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> MemoryPlan:
+    """Return the tightest plan of the workers; raise TooLarge for the one that lacks most."""
     # Most workers are equal, and a plan looks at all chunks.
     kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
-    plans = [make_plan(algorithm, data, worker, len(workers)) for worker in kinds.values()]
+    plans, errors = [], []
+    for worker in kinds.values():
+        try:
+            plans.append(make_plan(algorithm, data, worker, len(workers)))
+        except TooLarge as error:
+            errors.append(error)
+    if errors:
+        raise max(errors, key=lambda error: error.limit)
     return min(plans, key=lambda plan: plan.cache)
 
 
@@ -173,12 +184,16 @@ def _remedies(
             return _least_cut(cut, data, changed, error)[0] is not None
         return True
 
+    def too_many(threads: int) -> bool:
+        return not fits([replace(worker, threads=min(worker.threads, threads)) for worker in workers])
+
     remedies = {}
-    for threads in range(max(worker.threads for worker in workers) - 1, 0, -1):
-        if fits([replace(worker, threads=min(worker.threads, threads)) for worker in workers]):
-            remedies["threads"] = threads
-            break
-    remedies["memory"] = best.limit
+    # A search, because a plan looks at all chunks, and a worker may have a hundred threads.
+    threads = bisect_left(range(1, max(worker.threads for worker in workers)), True, key=too_many)
+    if threads:
+        remedies["threads"] = threads
+    if best.limit < UNLIMITED:
+        remedies["memory"] = best.limit
     smallest = min(workers, key=lambda worker: worker.memory)
     n_workers = len(workers)
     while len(remedies) < MOST_REMEDIES and n_workers < MOST_WORKERS * len(workers):
@@ -188,9 +203,7 @@ def _remedies(
     return remedies
 
 
-def make_plan(
-    algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1, advice: Advice | None = None
-) -> MemoryPlan:
+def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> MemoryPlan:
     """Return the plan of one of ``n_workers`` workers; raise TooLarge, with the numbers, if its tasks do not fit."""
     needs = algorithm.needs(data, n_workers)
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
@@ -206,7 +219,7 @@ def make_plan(
         kept = 0
     available = usable_bytes(capacity.memory)
     if needs.device != "cpu":
-        _check_device(needs, max(estimate.device for estimate in estimates), capacity, advice or Advice())
+        _check_device(needs, max(estimate.device for estimate in estimates), capacity)
     pinned = 0
     if not capacity.device:
         largest = replace(largest, device=0)
@@ -244,7 +257,7 @@ def make_plan(
     )
 
 
-def _check_device(needs: Needs, needed: int, capacity: Capacity, advice: Advice) -> None:
+def _check_device(needs: Needs, needed: int, capacity: Capacity) -> None:
     if needs.device == "cuda" and not capacity.device:
         raise ValueError(
             f"device is 'cuda', but {capacity.title} has no CUDA device that works: use a machine that has one "
@@ -253,11 +266,9 @@ def _check_device(needs: Needs, needed: int, capacity: Capacity, advice: Advice)
     each = int(capacity.device * PLANNED_SHARE) // capacity.threads
     # Without a device, device 'auto' runs on the CPU, and there is nothing to check.
     if capacity.device and needed > each:
-        raise DataError(
+        raise TooLarge(
             f"a task needs {format_bytes(needed)} of device memory, but {capacity.title} has "
-            f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
-            f"use fewer threads per worker, {advice.size}, ingest with a smaller chunk_tokens, or choose "
-            f"device 'cpu'"
+            f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free)"
         )
 
 

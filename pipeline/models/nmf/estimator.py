@@ -281,21 +281,21 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     def _cut(
         self, algorithm: AnyAlgorithm, data: Corpus | Matrix, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
-        """Cut W into ranges, of which tasks hold one. Results of these options depend on all of W at a time."""
+        """Cut W into ranges, of which tasks on the CPU hold one. Results of some options depend on all of W."""
         is_dense = isinstance(data, Matrix) and not data.is_sparse
-        needs_all = is_dense or self.extrapolate or self.init != "random"
+        needs_all = is_dense or self.extrapolate or self.init != "random" or self.device == "cuda"
         if needs_all or not isinstance(algorithm, Factorization) or type(algorithm) not in STREAMED:
             return None
 
         def cut(n: int) -> AnyAlgorithm:
             bounds = aligned_bounds(algorithm.n_rows, n)
-            n_ranges = len(bounds) - 1
-            device = algorithm.device if n_ranges == 1 else "cpu"
-            return replace(algorithm.recut({"bounds": bounds, "n_ranges": n_ranges}), device=device)
+            return algorithm.recut({"bounds": bounds, "n_ranges": len(bounds) - 1})
 
         return cut
 
     def _advice(self) -> Advice:
+        if self.device == "cuda":
+            return Advice(size="choose device 'auto', which trains on the CPU with a block of W at a time")
         return Advice(size="lower n_components")
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:

@@ -4,9 +4,9 @@ H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is t
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -218,6 +218,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             stored = data.read_chunk(index, UNREAD) if isinstance(data, Corpus) else data.read_chunk(index)
             return stream_chunk(stored, self.n_rows, idf, self.dtype)
         return prepare(self.rows(data, index, model.shared), self.n_rows)
+
+    def recut(self, cut: Mapping[str, Any]) -> Self:
+        """Return the same algorithm, cut in another way. Streamed products run on the CPU."""
+        algorithm = super().recut(cut)
+        return algorithm if algorithm.n_ranges == 1 else replace(algorithm, device="cpu")
 
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Set the number of a block's first row."""

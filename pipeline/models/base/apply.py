@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,12 @@ from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
 from ..vectors.similarity import row_lengths, top_indices, unit_vector
-from .saved import TrainedModel
 from .sparse_rows import select_tokens, split_mask
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from .estimator import Estimator
 
 #: Key of the names of topics in the metadata of these files.
 TOPIC_NAMES = "topic_names"
@@ -35,38 +36,10 @@ MATCHED_DOCUMENTS = 512
 GROUP_BYTES = 32 << 20
 
 
-class AppliedModel(Protocol):
-    """What tasks need of an estimator."""
-
-    _saved_at: str
-
-    def save(self, url: str) -> None:
-        """Write the trained model."""
-
-    @classmethod
-    def load(cls, url: str) -> Self:
-        """Read a saved model."""
-
-    def _fitted(self) -> TrainedModel:
-        """Return the trained model; raise an error if there is none."""
-
-    def _saved_name(self) -> str:
-        """Return a name for the content of the model at ``_saved_at``, or "" if this model is not there."""
-
-    def _seed_number(self) -> int:
-        """Return the seed of all random draws."""
-
-    def _vocabulary(self) -> pa.Table:
-        """Return the table of the model's words."""
-
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Return one row per document."""
-
-
 class EstimatorRef(NamedTuple):
     """A saved model in the arguments of a task. ``name`` changes with the content, so that it can be cached."""
 
-    estimator: type[AppliedModel]
+    estimator: "type[Estimator[Any]]"
     url: str
     name: str
 
@@ -91,7 +64,7 @@ class Documents(NamedTuple):
     doc_ptr: np.ndarray  # (D + 1,) int64
     words: np.ndarray  # (n,) uint32
 
-    def keys(self, estimator: AppliedModel) -> np.ndarray:
+    def keys(self, estimator: "Estimator[Any]") -> np.ndarray:
         """Return one random key per document: (D,) uint64.
 
         It depends on the seed and the document's words only, so the score of a document does not depend on its
@@ -101,7 +74,7 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def model_for_tasks(estimator: AppliedModel, executor: Executor) -> Iterator[ModelHandle]:
+def model_for_tasks(estimator: "Estimator[Any]", executor: Executor) -> Iterator[ModelHandle]:
     """Yield the model in a form that tasks can receive."""
     estimator._fitted()
     if executor.runs_here:
@@ -119,7 +92,7 @@ def model_for_tasks(estimator: AppliedModel, executor: Executor) -> Iterator[Mod
 
 
 def map_chunks(
-    estimator: AppliedModel, store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: "Estimator[Any]", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> list[Result]:
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus or a matrix, in order."""
     executor = executor_for(client)
@@ -131,7 +104,7 @@ def map_chunks(
 
 
 def sum_chunks(
-    estimator: AppliedModel, store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: "Estimator[Any]", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> Arrays:
     """Return the sum of the arrays that `map_chunks` returns; none for a store without chunks."""
     return reduce(add, map_chunks(estimator, store, client, task, *options), {})
@@ -252,7 +225,7 @@ def open_documents(model: ModelHandle, data: DataRef, index: int) -> tuple[Any, 
     return estimator, Documents(corpus, chunk, doc_ptr, words)
 
 
-def _row_groups(estimator: AppliedModel, documents: Documents) -> Iterator[np.ndarray]:
+def _row_groups(estimator: Any, documents: Documents) -> Iterator[np.ndarray]:
     """First yield an empty (0, K) array that shows dtype and width, then the rows in groups of about GROUP_BYTES."""
     doc_ptr, words = documents.doc_ptr, documents.words
     empty = estimator._transform_chunk(doc_ptr[:1], words[:0])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeGuard
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ....io.extras import needing
 from ....io.messages import other_case, pluralize
 from ..other_names import explain_attribute
 from . import evaluation, files, word2vec_format
-from .evaluation import Correlation, GensimSection
+from .evaluation import Correlation, Section
 from .files import VectorTable
 from .similarity import row_lengths, top_indices, unit_vector
 
@@ -49,14 +49,6 @@ FORMATS = {
     ".parquet": Format(files.write_parquet, files.read_parquet_vectors),
     ".zarr": Format(files.write_zarr, files.read_zarr),
 }
-
-
-class GensimVectors(Protocol):
-    """The attributes of gensim's KeyedVectors that are copied."""
-
-    index_to_key: list[str]
-    vectors: np.ndarray
-    expandos: dict[str, np.ndarray]
 
 
 class WordVectors:
@@ -555,7 +547,7 @@ class WordVectors:
         return keyed
 
     @classmethod
-    def from_gensim(cls, keyed: GensimVectors) -> Self:
+    def from_gensim(cls, keyed: "KeyedVectors") -> Self:
         """Copy a gensim KeyedVectors.
 
         Parameters
@@ -637,11 +629,8 @@ class WordVectors:
         >>> round(float(spearman[0]), 1), unknown_ratio
         (1.0, 0.0)
         """
-        judged = evaluation.judge_pairs(
-            self, pairs, delimiter, encoding, restrict_vocab, case_insensitive, dummy4unknown
-        )
-        pearson, spearman = judged.correlations()
-        return pearson, spearman, 100.0 * judged.unknown / judged.total
+        lines = (line.split(delimiter) for line in evaluation.read_lines(pairs, encoding))
+        return evaluation.correlate_pairs(self, pairs, lines, restrict_vocab, case_insensitive, dummy4unknown)
 
     def evaluate_word_analogies(
         self,
@@ -650,7 +639,7 @@ class WordVectors:
         case_insensitive: bool = True,
         dummy4unknown: bool = False,
         similarity_function: Literal["most_similar", "most_similar_cosmul"] = "most_similar",
-    ) -> tuple[float, list[GensimSection]]:
+    ) -> tuple[float, list[Section]]:
         """Answer analogy questions, read from lines "a b c d" in sections that begin with ": name".
 
         Parameters
@@ -697,10 +686,14 @@ class WordVectors:
             raise ValueError(
                 f"similarity_function is {similarity_function!r}: choose 'most_similar' or 'most_similar_cosmul'"
             )
-        # Both kinds of answers come from one pass over the vectors. The choice is made below.
-        answered = evaluation.answer_analogies(self, analogies, restrict_vocab, case_insensitive)
-        multiply = similarity_function == "most_similar_cosmul"
-        sections = [section.as_in_gensim(multiply, dummy4unknown) for section in answered]
+        sections = evaluation.answer_analogies(
+            self,
+            analogies,
+            restrict_vocab,
+            case_insensitive,
+            dummy4unknown,
+            multiply=similarity_function == "most_similar_cosmul",
+        )
         correct = [question for section in sections for question in section["correct"]]
         incorrect = [question for section in sections for question in section["incorrect"]]
         sections.append({"section": "Total accuracy", "correct": correct, "incorrect": incorrect})

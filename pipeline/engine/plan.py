@@ -17,7 +17,7 @@ from .executors import Executor
 from .grid import has_grid
 from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
 from .training import Advice
-from .worker.overlap import MAX_AHEAD
+from .worker.overlap import AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25
@@ -235,10 +235,9 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         kept = min(needs.kept, int(left * KEPT_OF_REST))
         held = min(waiting, int((left - kept) * HELD_OF_REST))
         left -= kept + held
-    # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
-    # left, because a cache saves more.
+    # Buffers for reading ahead and for writing behind, or a share of what is left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
-    buffers = min(2 * MAX_AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
+    buffers = min(2 * AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
     # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)

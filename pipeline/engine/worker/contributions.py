@@ -27,10 +27,10 @@ from ..grid import has_grid
 from ..packing import unpack
 from .held import map_deltas
 from .merging import Node, PartialSums
-from .overlap import MAX_AHEAD, start
+from .overlap import AHEAD, start
 from .step import sweep_shard, update_block
 from .tasks import SHARED, AppliedBlock, ModelPart, ShardProgress, ShardReport, SweepPhase
-from .transfers import Transfers, timing_of
+from .transfers import Transfers, pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
@@ -154,7 +154,7 @@ class SweepOutcome(NamedTuple):
 
 def shard_seconds(phase: SweepPhase) -> float:
     """Return how long a thread of this worker computes for a shard, on average; 0 if it has not swept any yet."""
-    return timing_of(phase.job).kernel * len(phase.chunks(0))
+    return pace_of(phase.job).kernel * len(phase.chunks(0))
 
 
 class ShardQueue(ABC):
@@ -181,7 +181,7 @@ class ShardList(ShardQueue):
 
     def upcoming(self) -> list[int]:
         """Return the positions that are left."""
-        return list(islice(self._positions, MAX_AHEAD))
+        return list(islice(self._positions, AHEAD))
 
 
 def sweep_shards(
@@ -229,7 +229,7 @@ def sweep_shards(
 
     with transfers.opened():
         # Sweeps read the same parts of the model in each step.
-        transfers.read_parts_ahead(list(transfers.timing.model_parts))
+        transfers.read_parts_ahead(list(transfers.pace.model_parts))
         helping = []
         if helpers is not None:
             pool, _ = helpers

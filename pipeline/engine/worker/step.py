@@ -30,7 +30,7 @@ def sweep_shard(
     """
     job = phase.job
     watch = Stopwatch()
-    model = transfers.model(watch, transfers.timing.model_parts)
+    model = transfers.model(watch, transfers.pace.model_parts)
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
     device = DeviceCounts()
@@ -52,7 +52,7 @@ def sweep_shard(
             raise DeviceError(f"chunk {index}: {error}") from error
         deltas = result.deltas
         sums = add(sums, result.sums)
-        transfers.timing.note_kernel(watch.lap("kernel"))
+        transfers.pace.note_kernel(watch.lap("kernel"))
         if result.state is not None:
             _check_state(job)
             transfers.write_state(index, result.state)

@@ -49,7 +49,8 @@ def correlate_pairs(
 ) -> tuple[Correlation, Correlation, float]:
     """Correlate similarities of words with human judgments, as `WordVectors.evaluate_word_pairs` does.
 
-    ``lines`` are the fields of the lines of the file at ``path``. Returns Pearson's and Spearman's correlation, and the percentage of pairs with an unknown word.
+    ``lines`` are the fields of the lines of the file at ``path``. Returns Pearson's and Spearman's correlation, and
+    the percentage of pairs with an unknown word.
     """
     row_of = _known_words(wv, restrict_vocab, case_insensitive)
     human: list[float] = []

@@ -20,11 +20,10 @@ from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
 from ..vectors.similarity import unit_vector
 from . import apply
-from .apply import TransformCounts
+from .apply import TransformCounts, claim, delete_others, origin_of
 from .columns import columns_of
 from .estimator import Estimator
 from .inputs import DataLike, InputMatrix, TransformOutput, check_count, check_word_list, corpus_of, read_input
-from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:
     from distributed import Client

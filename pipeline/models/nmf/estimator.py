@@ -13,6 +13,7 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.store import Arrays
+from ....io.text.vocabulary import merge_vocabularies
 from ...engine.algorithm import AnyAlgorithm
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
@@ -32,24 +33,22 @@ from ..other_names import explain_parameters
 from ..vectors.similarity import top_indices
 from ..vectors.vectors import WordVectors
 from . import inference
-from .continuation import merge_models
 from .factorization import Factorization, component_sizes, scaled_penalties
 from .frobenius import SOLVERS, FrobeniusFactorization, Hals, MultiplicativeUpdates
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
-from .rows import blocks_of, matrix_from
+from .rows import aligned_bounds, blocks_of, matrix_from
 from .side_by_side import BLOCK_ARRAYS, SideBySide
-from .streamed import aligned_bounds
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
 
 #: Algorithms that can do without the whole of W.
 STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler)
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
@@ -511,3 +510,20 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     def _check_n_columns(self, n_columns: int, title: str) -> None:
         if n_columns != len(self._W):
             raise DataError(f"{title}: has {n_columns} columns, the model {len(self._W)}: give the same columns")
+
+
+def merge_models(new: TrainedModel, old: TrainedModel) -> TrainedModel:
+    """Return the new model with the rows of words that only the old one has appended, in one block.
+
+    The Gram matrix "S" of the rows is that of the new model; the caller updates it.
+    """
+    W = new.joined("W")
+    shared = {name: array for name, array in new.shared.items() if name != "seen"}
+    vocabulary = new.vocabulary
+    if new.has_words:
+        merged = merge_vocabularies(vocabulary, old.vocabulary)
+        vocabulary = merged.table
+        W = np.concatenate([W, old.joined("W")[merged.only_in_old].astype(W.dtype)])
+        if "idf" in shared:
+            shared["idf"] = np.concatenate([shared["idf"], old.shared["idf"][merged.only_in_old]])
+    return TrainedModel([{"W": W}], shared, vocabulary, new.metadata)

@@ -191,6 +191,7 @@ ATTRIBUTES = {
         "get_latest_training_loss": "history_ has the loss of every epoch",
         "score": "word vectors give documents no likelihood; see held_out_loss in history_",
     },
+    "Node2Vec": {"evaluate": "pass the rows of transform to scikit-learn, which has classifiers and cross-validation"},
     "Word2Vec": {"evaluate": "wv.evaluate_word_pairs and wv.evaluate_word_analogies compare with human judgments"},
     "RandomIndexing": {"score": "random indexing gives documents no likelihood; see match_halves"},
     "WordVectors": {

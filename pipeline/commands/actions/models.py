@@ -36,7 +36,7 @@ def load_topic_model(url: str) -> TopicModel:
         if isinstance(model, HasWordVectors):
             hint = (
                 "; for word vectors, call 'corpusmill similar', or 'corpusmill export' with --format vectors; in "
-                "Python, wv.evaluate_word_pairs and Node2Vec.evaluate measure vectors"
+                "Python, wv.evaluate_word_pairs measures vectors"
             )
         raise ValueError(
             f"{url}: {model._kind} models have no topics, and give documents no likelihood; lda and nmf models do{hint}"

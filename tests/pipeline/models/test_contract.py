@@ -159,7 +159,7 @@ OWN = {
     "lda": [*TOPICS, "doc_topic_prior_", "perplexity", "to_gensim", "to_pyldavis", "topic_word_prior_"],
     "nmf": [*TOPICS, "fit_restarts", "inverse_transform", "reconstruction_err_", "restarts_", "vectors_"],
     "word2vec": ["wv"],
-    "node2vec": ["evaluate", "wv"],
+    "node2vec": ["wv"],
     "random-indexing": ["document_vectors", "forget", "merge", "wv"],
 }
 

@@ -25,17 +25,23 @@ from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, config_section, versions
 from ...engine.training import Advice, Training
 from ...topics import WordGroup
-from .columns import (
+from .fit_options import FitOptions, run_folder
+from .in_use import model_in_use
+from .inputs import (
+    CheckedInput,
+    DataLike,
+    InputMatrix,
     MatrixColumns,
+    TransformOutput,
     check_columns,
     check_numbers,
+    check_same_words,
     checked_input,
     columns_of,
     drop_outgrown_columns,
+    named,
+    read_input,
 )
-from .fit_options import FitOptions, run_folder
-from .in_use import model_in_use
-from .inputs import CheckedInput, DataLike, InputMatrix, TransformOutput, check_same_words, named, read_input
 from .saved import (
     ARRAYS_FOLDER,
     MODEL_FORMAT,

@@ -21,9 +21,17 @@ from ...ingest.ingest import corpus_from, documents_of
 from ..vectors.similarity import unit_vector
 from . import apply
 from .apply import TransformCounts, claim, delete_others, origin_of
-from .columns import columns_of
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, TransformOutput, check_count, check_word_list, corpus_of, read_input
+from .inputs import (
+    DataLike,
+    InputMatrix,
+    TransformOutput,
+    check_count,
+    check_word_list,
+    columns_of,
+    corpus_of,
+    read_input,
+)
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -23,8 +23,7 @@ from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
-from ..base.columns import MatrixColumns, columns_of
-from ..base.inputs import CheckedInput, DataLike, InputMatrix, corpus_of, read_input
+from ..base.inputs import CheckedInput, DataLike, InputMatrix, MatrixColumns, columns_of, corpus_of, read_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
 from ..base.text import held_out_documents, not_documents

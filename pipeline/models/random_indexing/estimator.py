@@ -15,9 +15,8 @@ from ...engine.algorithm import AnyAlgorithm
 from ...engine.device import resolve_device
 from ...engine.training import Advice
 from ..base.blocks import cut_equally, equal_blocks
-from ..base.columns import checked_input
 from ..base.fit_options import FitOptions
-from ..base.inputs import DataLike
+from ..base.inputs import DataLike, checked_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
 from ..base.text import CorpusEstimator

@@ -13,7 +13,7 @@ from ....io.errors import DataError, DataWarning
 from ....io.extras import needing
 from ....io.messages import other_case, pluralize
 from ..other_names import explain_attribute
-from . import evaluation, files, word2vec_format
+from . import evaluation, files
 from .evaluation import Correlation, Section
 from .files import VectorTable
 from .similarity import row_lengths, top_indices, unit_vector
@@ -40,11 +40,9 @@ class Format(NamedTuple):
 WORD2VEC = (".txt", ".vec", ".bin")
 #: Formats by the ending of a file's name.
 FORMATS = {
-    ".txt": Format(word2vec_format.write_word2vec, word2vec_format.read_word2vec),
-    ".vec": Format(word2vec_format.write_word2vec, word2vec_format.read_word2vec),
-    ".bin": Format(
-        partial(word2vec_format.write_word2vec, binary=True), partial(word2vec_format.read_word2vec, binary=True)
-    ),
+    ".txt": Format(files.write_word2vec, files.read_word2vec),
+    ".vec": Format(files.write_word2vec, files.read_word2vec),
+    ".bin": Format(partial(files.write_word2vec, binary=True), partial(files.read_word2vec, binary=True)),
     ".safetensors": Format(files.write_safetensors, files.read_safetensors),
     ".parquet": Format(files.write_parquet, files.read_parquet_vectors),
     ".zarr": Format(files.write_zarr, files.read_zarr),
@@ -492,7 +490,7 @@ class WordVectors:
         >>> WordVectors.load_word2vec_format("animals.txt.gz", limit=2)
         WordVectors(2 words, 2 dimensions)
         """
-        table = word2vec_format.read_word2vec(fname, binary, encoding, unicode_errors, limit, no_header)
+        table = files.read_word2vec(fname, binary, encoding, unicode_errors, limit, no_header)
         return cls._from_table(fname, table)
 
     @classmethod

@@ -12,7 +12,6 @@ import safetensors.numpy
 import zarr
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.models.vectors import files as vector_files
-from corpusmill.pipeline.models.vectors import word2vec_format
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 from gensim.models import KeyedVectors, Word2Vec
 
@@ -288,7 +287,7 @@ def test_vectors_with_nan_are_counted_and_similar_to_nothing(tmp_path):
 
 @pytest.mark.parametrize("size", [50, 61, 1 << 20])
 def test_a_binary_file_is_read_in_blocks_of_any_size(wv, tmp_path, monkeypatch, size):
-    monkeypatch.setattr(word2vec_format, "BINARY_BYTES_PER_READ", size)
+    monkeypatch.setattr(vector_files, "BINARY_BYTES_PER_READ", size)
     wv.save(f"{tmp_path}/v.bin")
     assert_equal_vectors(WordVectors.load(f"{tmp_path}/v.bin"), wv)
 

@@ -87,8 +87,7 @@ def cistopic(
     from ...cells.cistopic.bundle import Settings
     from ...cells.cistopic.grid import Execution, compare, make_corpus, train_grid
 
-    matrix, more = _matrix_and_numbers(arguments)
-    numbers = [*topics, *more]
+    matrix, numbers = _matrix_and_numbers(arguments, topics)
     settings = Settings(
         n_topics=numbers[0],
         alpha=alpha,
@@ -102,9 +101,7 @@ def cistopic(
     )
     # The sampler gibbs trains a model on one worker, so several models are trained side by side, each in a process.
     processes = threads if sampler == "gibbs" else 1
-    cluster: dict[str, object] = {"kind": "synchronous"}
-    if processes < threads:
-        cluster = {"kind": "local", "n_workers": threads}
+    cluster = {"kind": "synchronous"} if processes == threads else {"kind": "local", "n_workers": threads}
     complete_before: list[int] = []
     note = partial(_note_model, complete_before, processes)
     with open_session(load_config((), (), {"cluster": cluster}), as_json) as session:
@@ -127,11 +124,11 @@ def cistopic(
     show.result(facts, as_json, lambda: show.model_grid(facts))
 
 
-def _matrix_and_numbers(arguments: "Sequence[str]") -> tuple[str, list[int]]:
+def _matrix_and_numbers(arguments: "Sequence[str]", topics: "Sequence[int]") -> tuple[str, list[int]]:
     matrices = [argument for argument in arguments if not argument.isdecimal()]
     if len(matrices) != 1:
         raise click.UsageError(f"give one MATRIX, not {len(matrices)}")
-    return matrices[0], [int(argument) for argument in arguments if argument.isdecimal()]
+    return matrices[0], [*topics, *(int(argument) for argument in arguments if argument.isdecimal())]
 
 
 def _note_model(complete_before: list[int], processes: int, number: int, was_complete: bool) -> None:

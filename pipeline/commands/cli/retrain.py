@@ -2,6 +2,7 @@
 
 import sys
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,9 @@ from . import show
 from .errors import ExitCode
 from .options import configs_argument, json_option, set_option
 from .session import job_metrics, load_config, mlflow_of, open_session
+
+if TYPE_CHECKING:
+    from ...engine.events import Callback
 
 
 @click.command()
@@ -89,7 +93,7 @@ def retrain(
         config.mlflow = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
         request = RetrainRequest(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
-        training = [session.display, job.observe]
+        training: list[Callback] = [session.display, job.observe]
         callback = mlflow_of(config)
         if callback is not None:
             training.append(callback)

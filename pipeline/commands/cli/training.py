@@ -10,6 +10,7 @@ from .session import Session, job_metrics, library_warnings, load_config, mlflow
 
 if TYPE_CHECKING:
     from ....configs.schema import Config
+    from ...engine.events import Callback
     from ...views.prometheus import BatchJob
     from ..actions.train import TrainingResult
 
@@ -219,7 +220,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def _train(config: "Config", session: Session, job: "BatchJob", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
-    callbacks = [session.display, job.observe]
+    callbacks: list[Callback] = [session.display, job.observe]
     callback = mlflow_of(config)
     if callback is not None:
         callbacks.append(callback)

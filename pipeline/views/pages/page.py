@@ -83,6 +83,10 @@ def to_yaml(settings: Settings) -> str:
     return yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True, default_flow_style=False)
 
 
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{share:.{digits}%}"
+
+
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
@@ -92,7 +96,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"to_yaml": to_yaml, "percent": lambda share, digits=1: f"{share:.{digits}%}"}
+    environment.filters |= {"to_yaml": to_yaml, "percent": _percent}
     return environment
 
 

@@ -226,7 +226,7 @@ class ClusterConfig(Section):
 
     @property
     def is_left_to_us(self) -> bool:
-        """Whether the number of workers is not said, so that small work may do without."""
+        """Whether the number of workers is left open: a command with little data may then start none."""
         return False
 
     def arguments(self) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class LocalConfig(ScaledConfig):
 
     @property
     def is_left_to_us(self) -> bool:
-        """Whether the number of workers is not said, so that small work may do without."""
+        """Whether the number of workers is left open: a command with little data may then start none."""
         return self.n_workers is None and self.adapt is None and not self.options
 
 

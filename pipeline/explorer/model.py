@@ -24,7 +24,7 @@ from .table import Distributions
 
 
 class WordSearch:
-    """Finds words by their spelling, in upper or lower case. A word is found as its number, its place in ``words``."""
+    """Finds words by their spelling, in upper or lower case. The number of a word is its place in ``words``."""
 
     def __init__(self, words: Sequence[str]):
         # Words and texts are folded by the same function: those of Python and Arrow differ for some letters.
@@ -33,11 +33,11 @@ class WordSearch:
         self._first = {word: number for number, word in reversed(list(enumerate(folded)))}
 
     def first(self, word: str) -> int:
-        """Return the first word with this spelling, or -1."""
+        """Return the number of the first word with this spelling, or -1."""
         return self._first.get(word.casefold(), -1)
 
     def containing(self, text: str, limit: int) -> list[int]:
-        """Return words that contain a text: the word itself first, then those that begin with it."""
+        """Return the numbers of words that contain a text: those equal to it first, then those that begin with it."""
         wanted = text.casefold()
         if not wanted:
             return []
@@ -122,7 +122,7 @@ class ExploredModel:
 
     @cached_property
     def search(self) -> WordSearch:
-        """Finds words by what users type."""
+        """Finds words whose spelling contains what a user types."""
         return WordSearch(self.words)
 
     @cached_property
@@ -212,10 +212,10 @@ class Explorer(ABC):
 
     @abstractmethod
     def answer_model(self) -> JsonObject:
-        """The model as a whole."""
+        """Return what the page shows first."""
 
     def answer_comparison(self) -> JsonObject:
-        """How the model differs from another one."""
+        """Return how the model differs from another one."""
         if self.comparison is None:
             raise DataError("there is no other model to compare with: start with --compare MODEL")
         return self.comparison

@@ -177,7 +177,7 @@ def _echo(line: str, left: str = "") -> None:
 
 
 class BarDisplay(Display):
-    """Draws one bar for the ingest and one for the epochs, which also moves with every shard and with grid cells."""
+    """Draws one bar for an ingest and one for a training, which moves with every shard and every cell."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -4,8 +4,9 @@ import statistics
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict, get_args
+from typing import TypedDict, get_args
 
+from ...io.stores.store import JsonObject
 from ..engine.events import (
     CellsTrained,
     Described,
@@ -36,15 +37,6 @@ class WorkerTotals(TypedDict):
     tokens: float
     seconds: float
     shards: float
-
-
-class EventMessage(TypedDict):
-    """An event as plain values, which travel from a client to the scheduler."""
-
-    type: str
-    #: Seconds since 1970.
-    time: float
-    fields: dict[str, Any]
 
 
 @dataclass
@@ -189,12 +181,12 @@ class RunStatus:
 # --- events as messages ---
 
 
-def event_message(event: Event) -> EventMessage:
-    """Return an event as plain values."""
+def event_message(event: Event) -> JsonObject:
+    """Return an event and the time, in seconds since 1970, as plain values for the scheduler."""
     return {"type": type(event).__name__, "time": time.time(), "fields": asdict(event)}
 
 
-def event_from_message(message: EventMessage) -> Event | None:
+def event_from_message(message: JsonObject) -> Event | None:
     """Return the event of a message, or None if this version has no such event."""
     event_type = _EVENT_TYPES.get(message["type"])
     if event_type is None:

@@ -33,7 +33,7 @@ SMALL_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works with. ``client`` is None if the configuration has no Dask cluster."""
+    """The cluster and the display of progress of a command. ``client`` is None if no workers are used."""
 
     client: "Client | None"
     display: "Display"

@@ -185,7 +185,7 @@ class _Engine:
         self.stored_cut = stored.cut
         if training.cut is not None:
             self.algorithm = stored
-        self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.advice)
+        self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.smaller)
         if self.found is None:
             self.begun = self.algorithm
         self.training = replace(training, algorithm=self.algorithm)

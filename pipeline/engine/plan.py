@@ -1,8 +1,9 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 
 from ...io.errors import DataError
@@ -16,7 +17,7 @@ from .device import sends_device_memory
 from .executors import Executor
 from .grid import has_grid
 from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
-from .training import Advice
+from .training import Alternative, Cut
 from .worker.overlap import AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
@@ -92,23 +93,19 @@ class TooLarge(DataError):
         self.remedies = remedies  # "memory", "threads" or "n_workers", and its value
 
 
-#: Returns the algorithm with its model cut into a number of blocks.
-Cut = Callable[[int], AnyAlgorithm]
-
-
 def plan_run(
     algorithm: AnyAlgorithm,
     cut: Cut | None,
     data: TrainingData,
     workers: Sequence[Capacity],
-    advice: Advice | None = None,
+    smaller: Callable[[], Iterator[Alternative]] | None = None,
 ) -> tuple[AnyAlgorithm, MemoryPlan]:
     """Return the algorithm, cut into the least number of blocks with which its tasks fit the workers, and the plan.
 
     ``algorithm`` is taken as it is if it fits, or if there is no ``cut``: its results then depend on the blocks, or
-    the user has chosen them. Raises DataError with the best remedies if nothing fits.
+    the user has chosen them. If nothing fits, raises DataError with the best remedies, of which the largest of the
+    ``smaller`` models that fits may be one.
     """
-    advice = advice or Advice()
     try:
         return algorithm, _fitting(algorithm, data, workers)
     except TooLarge as error:
@@ -118,8 +115,9 @@ def plan_run(
         return fitting
     remedies = _remedies(algorithm, cut, data, workers, best)
     advised = [ADVICE[name].format(value >> 20 if name == "memory" else value) for name, value in remedies.items()]
-    if len(advised) < MOST_REMEDIES and advice.size:
-        advised.append(advice.size)
+    if len(advised) < MOST_REMEDIES and smaller is not None:
+        others = (other for other in smaller() if _fits(other.algorithm, other.cut, data, workers))
+        advised += [other.advice for other in islice(others, 1)]
     if best.limit == UNLIMITED:
         advised.append("choose device 'cpu'")
     raise TooLarge(f"{best}: {', or '.join(advised)}", best.limit, remedies)
@@ -172,17 +170,22 @@ def _fitting(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capa
     return min(plans, key=lambda plan: plan.cache)
 
 
+def _fits(algorithm: AnyAlgorithm, cut: Cut | None, data: TrainingData, workers: Sequence[Capacity]) -> bool:
+    """Return whether tasks fit the workers, perhaps with the model cut."""
+    try:
+        _fitting(algorithm, data, workers)
+    except TooLarge as error:
+        return _least_cut(cut, data, workers, error)[0] is not None
+    return True
+
+
 def _remedies(
     algorithm: AnyAlgorithm, cut: Cut | None, data: TrainingData, workers: Sequence[Capacity], best: TooLarge
 ) -> dict[str, int]:
     """Return at most two remedies by name, the best first. Each was tried: the run fits if nothing else changes."""
 
     def fits(changed: Sequence[Capacity]) -> bool:
-        try:
-            _fitting(algorithm, data, changed)
-        except TooLarge as error:
-            return _least_cut(cut, data, changed, error)[0] is not None
-        return True
+        return _fits(algorithm, cut, data, changed)
 
     def too_many(threads: int) -> bool:
         return not fits([replace(worker, threads=min(worker.threads, threads)) for worker in workers])

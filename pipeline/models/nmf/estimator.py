@@ -18,7 +18,7 @@ from ...engine.algorithm import AnyAlgorithm
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...engine.executors import Task
-from ...engine.training import Advice
+from ...engine.training import Alternative
 from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_data
@@ -291,10 +291,11 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
 
         return cut
 
-    def _advice(self) -> Advice:
+    def _smaller(self, data: Corpus | Matrix) -> Iterator[Alternative]:
         if self.device == "cuda":
-            return Advice(size="choose device 'auto', which trains on the CPU with a block of W at a time")
-        return Advice(size="lower n_components")
+            words = "choose device 'auto', which trains on the CPU with a block of W at a time"
+            yield self._changed(data, words, "device", "auto")
+        yield from super()._smaller(data)
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
         """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""

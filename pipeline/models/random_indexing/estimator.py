@@ -128,6 +128,7 @@ class RandomIndexing(CorpusEstimator):
     """
 
     _kind = "random-indexing"
+    _size = "vector_size"
     _fixed_parameters = (
         "vector_size",
         "window",
@@ -215,9 +216,12 @@ class RandomIndexing(CorpusEstimator):
             return None
         return lambda n: algorithm.recut(_cut_of(algorithm.n_rows, n))
 
+    @property
+    def _largest_size(self) -> int:
+        return LARGEST_AUTO_DIMENSION if isinstance(self.vector_size, str) else self.vector_size
+
     def _advice(self) -> Advice:
-        names = {"dimension": "vector_size", "radius": "window"}
-        return Advice(size="lower vector_size", names=names)
+        return Advice(names={"dimension": "vector_size", "radius": "window"})
 
     # --- the trained model ---
 

@@ -123,6 +123,32 @@ def test_a_number_of_blocks_that_the_user_has_chosen_is_not_changed(corpus, limi
     assert fitted(NMF(12, max_iter=1, n_blocks=3), corpus)[0] == 3
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LDA(4000, n_blocks=1),
+        NMF(500, n_blocks=1),
+        RandomIndexing(40_000, n_blocks=1),
+        Word2Vec(3000),
+        Word2Vec(3000, method="full"),
+    ],
+    ids=["lda", "nmf", "random-indexing", "strata", "full"],
+)
+def test_a_smaller_model_is_named_only_if_it_fits(estimator, corpus):
+    algorithm = estimator._algorithm(corpus)
+    found = set()
+    for memory in (PROCESS_BYTES // 7 * 10 + (size << 20) for size in (0, 1, 4, 16, 64, 256)):
+        workers = [Capacity("here", "", 1, memory)]
+        try:
+            plan_run(algorithm, None, corpus, workers, lambda: estimator._smaller(corpus))
+        except DataError as error:
+            named = [other for other in estimator._smaller(corpus) if other.advice in str(error)]
+            for other in named[:1]:
+                plan_run(other.algorithm, other.cut, corpus, workers)
+            found.add(len(named) > 0)
+    assert found == {True, False}
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("memory", [330 << 20, PROCESS_BYTES * 10 // 7 + 4_000_000])
 @pytest.mark.parametrize("case", [*CASES, "nmf-extrapolated", "lda-gibbs", "word2vec"])
@@ -206,11 +232,10 @@ def test_a_refusal_of_a_small_device_names_what_helps(corpus):
     algorithm = NMF(60, device="auto")._algorithm(corpus)
     needed = max(algorithm.memory(corpus, chunk).device for chunk in corpus.chunks)
     workers = [Capacity("w0", "tcp://x", 4, 0, device=int(needed / 0.7 * 2.5))]
-    advice = NMF(60)._advice()
     with pytest.raises(
         TooLarge, match=r"free\): use at most 2 thread\(s\) per worker, .*or choose device 'cpu'"
     ) as refusal:
-        plan_run(algorithm, None, corpus, workers, advice)
+        plan_run(algorithm, None, corpus, workers, lambda: NMF(60, device="cuda")._smaller(corpus))
     assert "memory" not in refusal.value.remedies
     assert ", ," not in str(refusal.value)
 

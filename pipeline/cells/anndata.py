@@ -148,7 +148,12 @@ def annotate_file(
     model = with_topics(model)
     keys = keys_of(model, key)
     target = MatrixFile(url)
-    source = _source_of(url if data is None else data, layer)
+    given = url if data is None else data
+    source: RowBlocks | Corpus
+    if isinstance(given, Corpus):
+        source = given
+    else:
+        source = MatrixFile(given, layer) if is_anndata_file(given) else Corpus(given)
     _check_same_cells(url, target.row_names, source)
     if not replace:
         check_absent(url, [f"obsm/{keys.obsm}", f"varm/{keys.varm}", f"uns/corpusmill/{keys.uns}"])
@@ -256,14 +261,6 @@ def _check_free(adata: Annotated, keys: Keys, replace: bool) -> None:
         taken.append(f"uns['corpusmill'][{keys.uns!r}]")
     if taken and not replace:
         raise DataError(f"adata has {', '.join(taken)} already; pass replace=True, or choose another key")
-
-
-def _source_of(data: "str | os.PathLike[str] | Corpus", layer: str | None) -> RowBlocks | Corpus:
-    if isinstance(data, Corpus):
-        return data
-    if is_anndata_file(data):
-        return MatrixFile(data, layer)
-    return Corpus(data)
 
 
 def _check_same_cells(url: str, cells: pa.Array | None, source: RowBlocks | Corpus) -> None:

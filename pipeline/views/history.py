@@ -65,7 +65,7 @@ def model_metrics(rows: Sequence[MetricRow]) -> list[str]:
 
     Log-likelihoods are left out, since charts and summaries treat them by themselves.
     """
-    return [name for name in _own_metrics(rows) if len(_values(rows, name)) > 1]
+    return [name for name in _own_metrics(rows) if len({value for _, value in metric_points(rows, name)}) > 1]
 
 
 def summary_metrics(rows: Sequence[MetricRow]) -> list[str]:
@@ -75,14 +75,8 @@ def summary_metrics(rows: Sequence[MetricRow]) -> list[str]:
 
 
 def _own_metrics(rows: Sequence[MetricRow]) -> list[str]:
-    names: set[str] = set()
-    for row in rows:
-        names.update(row)
+    names = {name for row in rows for name in row}
     return sorted(name for name in names if name not in METRIC_LABELS and not is_engine_metric(name))
-
-
-def _values(rows: Sequence[MetricRow], name: str) -> set[float]:
-    return {value for _, value in metric_points(rows, name)}
 
 
 def median_speed(rows: Sequence[MetricRow]) -> float | None:

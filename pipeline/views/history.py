@@ -42,6 +42,11 @@ def is_engine_metric(name: str) -> bool:
     return name in ENGINE_METRICS or name.startswith(ENGINE_PREFIXES)
 
 
+def latest_measures(rows: Sequence[MetricRow]) -> dict[str, tuple[float, float]]:
+    """Return the latest value of every metric of the model, and its epoch, by name."""
+    return {name: (value, row["epoch"]) for row in rows for name, value in row.items() if not is_engine_metric(name)}
+
+
 def last_value(rows: Sequence[MetricRow], name: str) -> float | None:
     """Return the latest value of a metric, or None if no row has it."""
     for row in reversed(rows):

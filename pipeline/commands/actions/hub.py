@@ -17,7 +17,7 @@ from ...formatting import capitalize, format_duration, format_number, label
 from ...models.base.saved import read_model_meta
 from ...models.registry import estimator_class, load_model
 from ...topics import Topic, words_of
-from ...views.history import is_engine_metric
+from ...views.history import latest_measures
 from .models import topics_by_size
 
 if TYPE_CHECKING:
@@ -180,11 +180,9 @@ def _data(meta: JsonObject, corpus_url: str | None) -> Iterator[str]:
 
 def _quality(meta: JsonObject) -> Iterator[str]:
     """Yield the last value of each metric of the model. Its scores on held-out documents come with the epoch."""
-    last: dict[str, str] = {}
-    for row in meta["history"]:
-        for name, value in row.items():
-            if not is_engine_metric(name):
-                last[capitalize(label(name))] = f"{format_number(value)} (epoch {row['epoch']})"
+    last = {}
+    for name, (value, epoch) in latest_measures(meta["history"]).items():
+        last[capitalize(label(name))] = f"{format_number(value)} (epoch {epoch})"
     seconds = meta["history"][-1].get("training_seconds") if meta["history"] else None
     if seconds is not None:
         last["Training time"] = format_duration(seconds)

@@ -12,7 +12,7 @@ from ....io.data import Data
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import Store
+from ....io.stores.store import JsonObject, Store
 from ....io.text.vocabulary import find_word_ids
 from ...engine.algorithm import DataT
 from ...engine.data import TrainingData
@@ -20,7 +20,7 @@ from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
 from ..vectors.similarity import unit_vector
 from . import apply
-from .apply import TransformCounts, claim, delete_others, origin_of
+from .apply import TransformCounts, claim, delete_others
 from .estimator import Estimator
 from .inputs import (
     DataLike,
@@ -225,7 +225,8 @@ class TextEstimator(Estimator[DataT]):
             raise DataError(f"{corpus.title}: has a column topics of its own: leave top out, or ingest without it")
         target = Store(out)
         digest = f"{self._fitted().digest()}-{self._parameters_digest()}"
-        claim(target, origin_of(digest, corpus, top), replace)
+        origin: JsonObject = {"model": digest, "corpus": corpus.hash, "part": corpus.part}
+        claim(target, origin | {"columns": corpus.kept_columns, "top": top}, replace)
         names = dict(self._topic_names)
         counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names, top)
         delete_others(target, len(corpus.chunks))

@@ -346,8 +346,7 @@ class _Engine:
         n_blocks = self.algorithm.n_blocks
         firsts = range(0, n_blocks, self.needs.begins)
         ranges = [(self.job, first, min(first + self.needs.begins, n_blocks)) for first in firsts]
-        for _ in self.executor.run(tasks.begin_blocks, ranges, name="begin"):
-            pass
+        self.executor.map(tasks.begin_blocks, ranges, name="begin")
         self._commit(0, [])
 
     # --- one step ---

@@ -70,10 +70,10 @@ def _describe_killed(kills: int, workers: dict[str, Any]) -> str:
     """Return that the system has killed workers, and what to do."""
     least = memory_limits()[0]
     return (
-        f"the system killed workers {pluralize(kills, 'time')}, because their memory was full: {format_bytes(int(least.value))} are "
-        f"allowed to all processes here ({least.source}), and each worker plans with its own limit "
-        f"({_limits_of(workers)}): set a lower memory_limit, use fewer workers, or stop other programs, then resume the run; "
-        f"committed epochs are safe"
+        f"the system killed workers {pluralize(kills, 'time')}, because their memory was full: "
+        f"{format_bytes(int(least.value))} are allowed to all processes here ({least.source}), and each worker plans "
+        f"with its own limit ({_limits_of(workers)}): set a lower memory_limit, use fewer workers, or stop other "
+        f"programs, then resume the run; committed epochs are safe"
     )
 
 

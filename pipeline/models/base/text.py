@@ -78,10 +78,12 @@ class TextEstimator(Estimator[DataT]):
 
     def _names(self) -> list[str]:
         """Return the names of the columns in this order: words, names of a matrix's columns, or their numbers."""
-        inputs = columns_of(self._fitted())
-        if inputs is None:
+        model = self._fitted()
+        inputs = columns_of(model)
+        if inputs is None and model.has_words:
             return self.words_
-        return inputs.names or [str(number) for number in range(inputs.n_columns)]
+        names = None if inputs is None else inputs.names
+        return names or [str(number) for number in range(self.n_features_in_)]
 
     # --- further documents ---
 

@@ -1,7 +1,7 @@
 """Skip bad lines: rows of a file that a reader refuses, while all others are good."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ KEPT_CHARACTERS = 10_000
 
 #: Some consecutive lines, in the form in which a reader parses them.
 Lines = TypeVar("Lines")
+#: The same as a named tuple of sequences.
+Columns = TypeVar("Columns", bound=Any)
 
 
 def parse_good_lines(
@@ -27,8 +29,11 @@ def parse_good_lines(
     """Return the documents of the lines that can be parsed, and descriptions of the others.
 
     Lines with an error among them are halved until each bad line is alone. ``halve`` returns None for one line, and
-    ``describe`` is called with that line and the error.
+    ``describe`` is called with that line and the error. Raises the DataError of ``parse`` if the options allow no bad
+    lines.
     """
+    if options.on_bad_line == "error":
+        return parse(lines)
     batches = []
     waiting = [lines]
     while waiting:
@@ -69,6 +74,14 @@ def bad_line(file: str, line: int | None, error: str, text: bytes | str) -> BadL
     if isinstance(text, bytes):
         text = text[: 4 * KEPT_CHARACTERS].decode("utf-8", "replace")
     return BadLine(file, line, error, text.rstrip("\r\n")[:KEPT_CHARACTERS])
+
+
+def halve_columns(lines: Columns) -> tuple[Columns, Columns] | None:
+    """Cut lines that are given by several sequences with an entry for each line."""
+    middle = len(lines[-1]) // 2
+    if not middle:
+        return None
+    return lines._make(each[:middle] for each in lines), lines._make(each[middle:] for each in lines)
 
 
 def halve_block(block: tuple[bytes, int]) -> tuple[tuple[bytes, int], tuple[bytes, int]] | None:

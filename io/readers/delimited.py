@@ -16,7 +16,7 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start, pluralize
-from .bad_lines import bad_line, parse_good_lines, without_documents
+from .bad_lines import bad_line, halve_columns, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, as_text, column_batch, keys_of_rows, wanted_columns
 from .dialect import Dialect, ends_with_line, is_closed, python_reader, row_ends, wrong_quote
 from .reader import Reader
@@ -70,14 +70,11 @@ class CSVReader(Reader):
                 yield without_documents(parser.bad, self.options)
 
     def _good_rows(self, file: SourceFile, rows: Rows) -> Batch:
-        if self.options.on_bad_line == "error":
-            return self._batch(file, rows)
-
         def describe(one: Rows, error: str) -> BadLine:
             text = one.columns.column(0)[0].as_py()
             return bad_line(file.stored_url, int(one.numbers[0]), error, text)
 
-        return parse_good_lines(rows, lambda some: self._batch(file, some), _halve_rows, describe, self.options)
+        return parse_good_lines(rows, lambda some: self._batch(file, some), halve_columns, describe, self.options)
 
     def _batch(self, file: SourceFile, rows: Rows) -> Batch:
         row_name = lambda row: f"{file.url}, line {rows.lines[row]}"  # noqa: E731
@@ -88,14 +85,6 @@ class CSVReader(Reader):
         keys = block.column(self.options.key) if self.options.key else keys_of_rows(file.name, rows.numbers)
         kept = kept_columns(block, self.options, row_name, is_typed=False)
         return column_batch(self.options, file.name, values, keys, row_name, 0, kept)
-
-
-def _halve_rows(rows: Rows) -> tuple[Rows, Rows] | None:
-    middle = rows.columns.num_rows // 2
-    if not middle:
-        return None
-    first, second = slice(0, middle), slice(middle, None)
-    return Rows(*(each[first] for each in rows)), Rows(*(each[second] for each in rows))
 
 
 def dialect_of(file: SourceFile, options: ReadOptions) -> Dialect:

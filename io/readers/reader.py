@@ -105,19 +105,13 @@ class LineBasedReader(Reader):
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the documents of the lines that begin in the partition."""
         for data, line in line_blocks(part.file, part):
-            if self.options.on_bad_line == "error":
-                yield self.parse(part.file, data, line)
-            else:
-                yield self._parse_good_lines(part.file, data, line)
-
-    def _parse_good_lines(self, file: SourceFile, data: bytes, line: int) -> Batch:
-        return parse_good_lines(
-            (data, line),
-            parse=lambda block: self.parse(file, *block),
-            halve=halve_block,
-            describe=lambda block, error: bad_line(file.stored_url, block[1], error, block[0]),
-            options=self.options,
-        )
+            yield parse_good_lines(
+                (data, line),
+                parse=lambda block: self.parse(part.file, *block),
+                halve=halve_block,
+                describe=lambda block, error: bad_line(part.file.stored_url, block[1], error, block[0]),
+                options=self.options,
+            )
 
     @abstractmethod
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:

@@ -16,9 +16,21 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start, pluralize
-from .bad_lines import bad_line, halve_columns, parse_good_lines, without_documents
-from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, as_text, column_batch, keys_of_rows, wanted_columns
-from .dialect import Dialect, ends_with_line, is_closed, python_reader, row_ends, wrong_quote
+from .batches import (
+    BATCH_BYTES,
+    BadLine,
+    Batch,
+    ReadOptions,
+    as_text,
+    bad_line,
+    column_batch,
+    halve_columns,
+    keys_of_rows,
+    parse_good_lines,
+    wanted_columns,
+    without_documents,
+)
+from .dialect import Dialect, ends_with_line, last_quote, python_reader, row_ends, wrong_quote
 from .reader import Reader
 from .source import Partition, SourceFile, open_file, read_some
 from .tables import check_columns, kept_columns
@@ -254,11 +266,12 @@ class _Parser:
             except StopIteration:
                 break
             except csv.Error:
-                bad = lines[first : reader.line_num]
-                if reader.line_num == len(lines) and not self._is_end and not is_closed(bad, self.dialect):
-                    break
-                error = self._quote_error(b"".join(bad), self._line + first)
-                if len(bad) > 1 or not ends_with_line(bad[0], self.dialect):
+                bad = b"".join(lines[first : reader.line_num])
+                is_last = reader.line_num == len(lines) and not self._is_end
+                if is_last and last_quote(bad, self.dialect)[1] is None:
+                    break  # the field may be closed in what was not read yet
+                error = self._quote_error(bad, self._line + first)
+                if reader.line_num > first + 1 or not ends_with_line(bad, self.dialect):
                     if self.options.on_bad_line == "error":
                         raise error from None
                     raise DataError(f"{error}; this row cannot be skipped: where it ends is unknown") from None

@@ -15,8 +15,17 @@ from ..data import TO_ARROW, as_mapping, column_names, is_dask_collection, is_ro
 from ..errors import DataError
 from ..matrices.memory import is_missing
 from ..messages import listed
-from .batches import Batch, ReadOptions, RowName, column_at, column_batch, number_keys, wanted_columns
-from .fields import field_names, values_at
+from .batches import (
+    Batch,
+    ReadOptions,
+    RowName,
+    column_at,
+    column_batch,
+    field_names,
+    number_keys,
+    values_at,
+    wanted_columns,
+)
 from .kept import KeptColumn, kept_column, values_column
 from .reader import InMemoryReader
 from .source import Partition

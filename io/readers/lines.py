@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from .bad_lines import bad_line, halve_columns, parse_good_lines
-from .batches import BATCH_BYTES, Batch, as_text, row_keys
+from .batches import BATCH_BYTES, Batch, as_text, bad_line, halve_columns, parse_good_lines, row_keys
 from .reader import LineBasedReader, Reader, partition_bytes
 from .source import Partition, SourceFile, open_file, read_some
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from ..errors import DataError
-from .bad_lines import bad_line, halve_block, parse_good_lines
-from .batches import BATCH_BYTES, Batch, ReadOptions
+from .batches import BATCH_BYTES, Batch, ReadOptions, bad_line, halve_block, parse_good_lines
 from .kept import check_kept_names
 from .source import Partition, SourceFile, line_blocks, open_file
 

@@ -6,7 +6,7 @@ Arrow parses rows whose quotes are as in RFC 4180. Python's csv module parses al
 import codecs
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,15 +61,14 @@ class _Row(NamedTuple):
 
 
 class CSVReader(Reader):
-    """Text in columns, with a header unless the options name them. In a column of tokens, blanks separate tokens."""
+    """Text in columns, with a header unless the options name them. In a column of tokens, blanks separate tokens.
+
+    A file is one partition: fields in quotes may hold line breaks, so it cannot be cut at lines.
+    """
 
     kind = "CSV"
     can_skip = True
     has_columns = True
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition per file: quoted fields may hold newlines, so a file cannot be cut at lines."""
-        return [Partition(file) for file in self.files]
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows."""

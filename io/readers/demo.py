@@ -1,6 +1,6 @@
 """A text that comes with this package, for a quick start without network access or downloaded data."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 
 import pyarrow as pa
@@ -21,10 +21,6 @@ class KingJamesReader(Reader):
 
     def __init__(self, options: ReadOptions):
         super().__init__((SourceFile(f"{PREFIX}kjv", "kjv", 0, ""),), options)
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition, the whole text."""
-        return [Partition(self.files[0])]
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield all chapters."""

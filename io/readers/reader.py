@@ -42,9 +42,9 @@ class Reader(ABC):
         self.files = tuple(files)
         self.options = options
 
-    @abstractmethod
     def partitions(self) -> Iterable[Partition]:
-        """Cut the source into partitions, in the order of the documents."""
+        """Cut the source into partitions, in the order of the documents: by default, one for each file."""
+        return [Partition(file) for file in self.files]
 
     @abstractmethod
     def read(self, part: Partition) -> Iterator[Batch]:

@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,10 +46,6 @@ class TriplesReader(Reader):
     is_ordered = False
     #: Most words that the vocabulary may have beyond those of the header.
     most_spare_names: ClassVar[int] = 0
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition per file."""
-        return [Partition(file) for file in self.files]
 
     @abstractmethod
     def header(self, file: SourceFile) -> Header:

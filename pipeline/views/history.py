@@ -44,7 +44,12 @@ def is_engine_metric(name: str) -> bool:
 
 def latest_measures(rows: Sequence[MetricRow]) -> dict[str, tuple[float, float]]:
     """Return the latest value of every metric of the model, and its epoch, by name."""
-    return {name: (value, row["epoch"]) for row in rows for name, value in row.items() if not is_engine_metric(name)}
+    found = {}
+    for row in rows:
+        for name, value in row.items():
+            if not is_engine_metric(name):
+                found[name] = (value, row["epoch"])
+    return found
 
 
 def last_value(rows: Sequence[MetricRow], name: str) -> float | None:

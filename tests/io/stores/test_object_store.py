@@ -25,7 +25,7 @@ from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.models.vectors.evaluation import _lines
+from corpusmill.pipeline.models.vectors.evaluation import read_lines
 from corpusmill.pipeline.models.vectors.files import read_word2vec
 from corpusmill.pipeline.publishing.versions import Versions
 from helpers.s3_proxy import (
@@ -316,7 +316,7 @@ ACCESSES = {
     "a Zarr store": lambda url: open_source(f"{url}/folder.zarr", ReadOptions()),
     "an open file": lambda url: list(line_blocks(SourceFile(f"{url}/folder.gz", "folder.gz", 9, ""), Partition(None))),
     "word vectors": lambda url: read_word2vec(f"{url}/folder.txt"),
-    "pairs of words": lambda url: list(_lines(f"{url}/folder", "utf-8")),
+    "pairs of words": lambda url: list(read_lines(f"{url}/folder", "utf-8")),
 }
 
 

@@ -183,7 +183,7 @@ class DeviceCounts:
 
     @property
     def totals(self) -> dict[str, int]:
-        """The counts so far."""
+        """How often each operation was done so far, by name."""
         with self._lock:
             return dict(self._counts)
 

@@ -170,7 +170,7 @@ class Synchronous(Executor):
         return [Capacity("this process", "", 1, limit // shares, device.nbytes // shares, device.manager)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
-        """Return the result itself."""
+        """Call the function now, and return its result in place of a handle."""
         return function(*arguments)
 
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
@@ -292,7 +292,7 @@ class OnDask(Executor):
         return sorted(found, key=lambda capacity: capacity.name)
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
-        """Return a future."""
+        """Return the future of the task."""
         return self.client.submit(function, *arguments, key=key, pure=False)
 
     def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:

@@ -38,7 +38,7 @@ class Capacity:
 
     @property
     def title(self) -> str:
-        """The name in messages."""
+        """What messages call the worker."""
         return f"worker {self.name}" if self.address else self.name
 
 

@@ -247,7 +247,7 @@ class OwnedRun(RunStore):
         return int(self.file.content["step"])
 
     def for_tasks(self) -> RunStore:
-        """Return what tasks need."""
+        """Return the same run without the right to commit, for tasks."""
         return RunStore(self.store.absolute, self.owner, self.owners, self.blocks)
 
     def write_meta(self, description: JsonObject, tag: str) -> None:

@@ -50,7 +50,7 @@ class Job:
 
     @property
     def algorithm(self) -> AnyAlgorithm:
-        """What the run trains."""
+        """The algorithm that the run trains, as it is cut now."""
         return self.training.algorithm
 
     @property

@@ -347,7 +347,7 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
 
     @property
     def _W(self) -> np.ndarray:
-        """W (V, K)."""
+        """The trained factor of the columns, W (V, K), whose blocks are joined."""
         return self._fitted().joined("W")
 
     @property

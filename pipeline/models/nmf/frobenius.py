@@ -365,7 +365,7 @@ class FactorSolver(FrobeniusFactorization):
     def update_rows(
         self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Update H."""
+        """Return the next H (D, K), after one step of the solver; add to P and Q as the base class says."""
         # Only coordinate descent takes other forms.
         assert isinstance(A, products.SparseMatrix | np.ndarray)
         H = H.copy()
@@ -383,7 +383,7 @@ class FactorSolver(FrobeniusFactorization):
     def update_streamed(
         self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Update H."""
+        """Return the next H (D, K), from its products with W, whose blocks are read one by one; add to Q."""
         H = H.copy()
         R = np.zeros_like(H)
         add_row_products(A, W, R)
@@ -394,7 +394,7 @@ class FactorSolver(FrobeniusFactorization):
     def update_columns(
         self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """Update W."""
+        """Return the next rows of a block of W (rows, K), after one step of the solver, with their products."""
         W = aligned_copy(W)
         self.update(P, Q, W)
         return W, nmf.symmetric(gram_matrix(W)), float(np.sum(P * W, dtype=np.float64)), 0.0

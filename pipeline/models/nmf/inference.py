@@ -108,7 +108,7 @@ DESCRIBED_WORDS = 8
 
 @dataclass(frozen=True)
 class FactorScores(Scores):
-    """What all losses share."""
+    """How the losses of NMF are scored and shown: what they have in common."""
 
     algorithm: Factorization
 

@@ -19,7 +19,7 @@ from .rows import AnyFactor, PreparedRows, Rows, StreamedChunk, StreamedFactor, 
 
 @dataclass(frozen=True)
 class DivergenceScores(FactorScores):
-    """Divergences."""
+    """Scores of held-out rows by their Kullback-Leibler divergence from H·Wᵀ."""
 
     def score(
         self,

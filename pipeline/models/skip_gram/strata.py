@@ -114,7 +114,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     @property
     def merge(self) -> JoinedPairs:
-        """Deltas are joined."""
+        """How deltas are merged: the pairs of all chunks are kept, side by side."""
         return JoinedPairs()
 
     def _pair_bytes(self, tokens: int) -> int:

@@ -307,8 +307,12 @@ def recut_block(
     parts = []
     for number, (own, end) in enumerate(pairwise(bounds)):
         if own < stop and first < end:
-            stored = unpack(before.stored_block(step, number))
-            parts.append(rows_of_block(stored, end - own, max(first, own) - own, min(stop, end) - own))
+            rows = slice(max(first, own) - own, min(stop, end) - own)
+            wanted = np.zeros(end - own, np.bool_)
+            wanted[rows] = True
+            # The block may be too large to be unpacked as a whole: the worker that wrote it had more memory.
+            stored = unpack(index_rows(before.stored_block(step, number)), wanted)
+            parts.append(rows_of_block(stored, end - own, rows.start, rows.stop))
     arrays = algorithm.recut_block(join_blocks(parts), block)
     after.write_block(step, block, algorithm.merge.pack(arrays))
 

@@ -1,6 +1,7 @@
 """The engine cuts a model so that tasks fit, and the arrays are those of the model that was not cut."""
 
 import json
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity
 from corpusmill.pipeline.engine.plan import TooLarge, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
+from corpusmill.pipeline.engine.worker.tasks import recut_block
 
 CASES = {
     "lda": lambda n: LDA(60, max_iter=n),
@@ -267,3 +269,27 @@ def test_ranges_do_not_count_as_tasks_at_the_same_time(tmp_path, cluster_of):
     training = Training(algorithm, corpus, RunStore(str(tmp_path / "run")), 1, callbacks=[events.append])
     train(training, OnDask(cluster_of(2)))
     assert events[0].idle.startswith("1 task at a time for 2 threads of workers")
+
+
+def test_a_block_is_cut_without_unpacking_all_of_it(corpus, tmp_path):
+    n_words, per_row = 8_000, 60
+    algorithm = replace(LDA(60, device="cpu")._algorithm(corpus), bounds=(0, n_words), n_topics=60)
+    topics = np.tile(np.arange(per_row, dtype=np.uint16), n_words)
+    block = {
+        "row_ptr": np.arange(n_words + 1) * per_row,
+        "topics": topics,
+        "counts": np.ones(len(topics), np.int32),
+    }
+    before = RunStore(str(tmp_path / "run"), 1, {0: 1}, "blocks")
+    after = replace(before, blocks="blocks-100-1")
+    before.write_block(0, 0, algorithm.merge.pack(block))
+    bounds = tuple(range(0, n_words + 1, n_words // 100))
+    recut_block(before, after, 0, algorithm.bounds, algorithm.recut({"bounds": bounds}), 0)
+    tracemalloc.start()
+    recut_block(before, after, 0, algorithm.bounds, algorithm.recut({"bounds": bounds}), 50)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < sum(array.nbytes for array in block.values()) / 2
+    found = after.block(0, 50)
+    np.testing.assert_array_equal(found["topics"], topics[: len(found["topics"])])
+    assert len(found["row_ptr"]) == n_words // 100 + 1

@@ -331,4 +331,5 @@ ALO_RUNS = {
     "alo-table-2": Run(partial(breakdown, components=256, tile=16), {"components": 8, "tile": 4}),
     "alo-figure-8": Run(partial(large_ranks, components=(128, 256, 512)), {"components": (8,)}),
     "alo-table-3": Run(operations, {}),
+    "alo-table-5": Run(sizes_of_matrices, {}),
 }

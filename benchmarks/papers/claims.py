@@ -1,8 +1,10 @@
 """Claims of a page: sentences that stand there as true or as false, as the measured values decide.
 
-A condition compares labels of values, numbers, and multiples of labels, with "<" or ">":
+A condition compares labels of values, numbers, and multiples of labels, with "<" or ">". With "is", the value must have
+the digits of a number:
 
     tiles minus sequential < 0.01
+    best T by equation 11 is 15.48
     G1, ns per token < 0.8 times G0, ns per token
     -0.01 < *: tiles minus sequential < 0.01
 
@@ -16,7 +18,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+SIGN = re.compile(r" (<|>|is) ")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 MULTIPLE = re.compile(r"(?P<factor>[\d.]+) times (?P<label>.+)")
+WORDS = {"<": "below", ">": "above", "is": "equal to"}
+MIRRORED = {"<": ">", ">": "<", "is": "is"}
 
 
 @dataclass(frozen=True)
@@ -46,75 +52,85 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sides of which one has a label."""
+    """A value and its limit."""
 
-    subject: str
+    subject: str  # the label of the value
     value: float
-    below: bool  # whether the value must be below the limit
+    sign: str  # "<", ">" or "is"
     limit: float
-    limit_label: str  # "" if the limit is a number
+    limit_text: str  # a number, or a label and its value
 
     @property
     def holds(self) -> bool:
-        """Whether the value is on the right side of the limit."""
-        return self.value < self.limit if self.below else self.value > self.limit
+        """Whether the value is on the right side of the limit, or equal in the digits that the limit has."""
+        if self.sign == "is":
+            _, _, decimals = self.limit_text.replace(",", "").partition(".")
+            return abs(self.value - self.limit) <= 0.5000001 * 10.0 ** -len(decimals)
+        return self.value < self.limit if self.sign == "<" else self.value > self.limit
 
     @property
-    def text(self) -> str:
-        """The comparison in words."""
-        side = "below" if self.below else "above"
-        limit = f"{self.limit_label}, {self.limit:.4g}" if self.limit_label else f"{self.limit:g}"
-        if self.holds:
-            return f"{self.subject} is {self.value:.4g}, {side} {limit}"
-        if math.isnan(self.value - self.limit):
-            return f"{self.subject} is {self.value:.4g}, so not {side} {limit}"
-        return (
-            f"{self.subject} is {self.value:.4g}, not {side} {limit}: it is off by {abs(self.value - self.limit):.2g}"
-        )
+    def side(self) -> str:
+        """The limit in words."""
+        return f"{WORDS[self.sign]} {self.limit_text}"
+
+    @property
+    def failure(self) -> str:
+        """How far the value is from where it should be."""
+        distance = abs(self.value - self.limit)
+        by_how_much = "" if math.isnan(distance) else f": it is off by {distance:.2g}"
+        return f"{self.subject} is {shown(self.value)}, not {self.side}{by_how_much}"
 
 
 def judge(claim: Claim, values: Mapping[str, float]) -> Verdict:
     """Return whether a claim holds for these values."""
     try:
-        found = [comparison for condition in claim.when for comparison in comparisons(condition, values)]
+        found = [list(comparisons(condition, values)) for condition in claim.when]
     except KeyError:
         return Verdict(claim, None, "")
-    holds = all(one.holds for one in found)
-    shown = [one.text for one in found if one.holds == holds]
-    return Verdict(claim, holds, "; ".join(shown))
+    failures = [one.failure for condition in found for one in condition if not one.holds]
+    if failures:
+        return Verdict(claim, False, "; ".join(failures))
+    evidence = [
+        part for text, condition in zip(claim.when, found, strict=True) for part in evidence_of(text, condition)
+    ]
+    return Verdict(claim, True, "; ".join(evidence))
+
+
+def evidence_of(condition: str, found: list[Comparison]) -> Iterator[str]:
+    """Yield the values of a condition that holds, each with its limits; of several labels the range."""
+    pattern = next((operand for operand in SIGN.split(condition) if "*" in operand), "")
+    groups: dict[str, list[Comparison]] = {}
+    for one in found:
+        groups.setdefault(pattern or one.subject, []).append(one)
+    for name, group in groups.items():
+        low, high = min(one.value for one in group), max(one.value for one in group)
+        several = f"from {shown(low)} to {shown(high)}" if high > low else shown(low)
+        yield f"{name} is {several}, {' and '.join(dict.fromkeys(one.side for one in group))}"
 
 
 def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Comparison]:
     """Yield the comparisons of a condition. Raises KeyError if no value has one of its labels."""
-    *sides, last = re.split(r" ([<>]) ", condition)
-    operands = [*sides[::2], last]
-    signs = sides[1::2]
-    for fitting in expand(operands, values):
-        for (left, right), sign in zip(pairwise(fitting), signs, strict=True):
-            below = sign == "<"
-            if is_number(left):
-                left, right, below = right, left, not below
-            is_multiple = MULTIPLE.fullmatch(right)
-            label = "" if is_number(right) else right
-            if is_multiple and is_multiple["label"] in values:
-                limit = float(is_multiple["factor"]) * values[is_multiple["label"]]
-            else:
-                limit = float(right) if is_number(right) else values[right]
-            yield Comparison(left, values[left], below, limit, label)
-
-
-def expand(operands: list[str], values: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield the operands once for each label that the one with a "*" fits; as they are without one."""
-    patterns = [operand for operand in operands if "*" in operand]
-    if not patterns:
-        yield operands
-        return
-    (pattern,) = patterns
-    labels = [label for label in values if fits(label, pattern)]
-    if not labels:
+    parts = SIGN.split(condition)
+    operands, signs = parts[::2], parts[1::2]
+    pattern = next((operand for operand in operands if "*" in operand), None)
+    labels = [label for label in values if pattern and fits(label, pattern)]
+    if pattern and not labels:
         raise KeyError(pattern)
-    for label in labels:
-        yield [label if operand == pattern else operand for operand in operands]
+    for label in labels or [""]:
+        fitting = [label if operand == pattern else operand for operand in operands]
+        for (left, right), sign in zip(pairwise(fitting), signs, strict=True):
+            if NUMBER.fullmatch(left) or (right == label and pattern):
+                left, right, sign = right, left, MIRRORED[sign]
+            yield Comparison(left, values[left], sign, *limit_of(right, values))
+
+
+def limit_of(operand: str, values: Mapping[str, float]) -> tuple[float, str]:
+    """Return the value of a number, a label or a multiple of a label, and how it is shown."""
+    if NUMBER.fullmatch(operand):
+        return float(operand), f"{float(operand):,.{len(operand.partition('.')[2])}f}"
+    multiple = MULTIPLE.fullmatch(operand)
+    limit = float(multiple["factor"]) * values[multiple["label"]] if multiple else values[operand]
+    return limit, f"{operand}, {shown(limit)}"
 
 
 def fits(label: str, pattern: str) -> bool:
@@ -122,6 +138,6 @@ def fits(label: str, pattern: str) -> bool:
     return fnmatchcase(label, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
-def is_number(text: str) -> bool:
-    """Return whether a side of a comparison is a number."""
-    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
+def shown(value: float) -> str:
+    """Return a value with four digits; large ones without decimals."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

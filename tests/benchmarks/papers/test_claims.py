@@ -28,6 +28,10 @@ LABELS = {"a: time": 2.0, "b: time": 8.0, "a: score": 0.5}
         ("*: time < 9", True),
         ("*: time < 8", False),
         ("*: time > a: score", True),
+        ("a: score < *: time", True),
+        ("a: score is 0.5", True),
+        ("a: score is 0.6", False),
+        ("a: score is 0.50", True),
         ("c: time < 3", None),
         ("*: speed < 3", None),
         ("a: time < c: time", None),
@@ -44,7 +48,6 @@ def test_a_claim_is_true_on_one_side_of_its_limit_only(value, limit):
         verdict = judge(Claim("It is so.", (condition,)), values)
         assert verdict.holds == holds
         assert verdict.sentence.startswith("Does not hold here: ") == (not holds)
-        assert f"value is {value:.4g}" in verdict.sentence
 
 
 def test_all_conditions_of_a_claim_must_hold_and_those_that_do_not_are_named():
@@ -55,6 +58,7 @@ def test_all_conditions_of_a_claim_must_hold_and_those_that_do_not_are_named():
     assert judge(claim, LABELS | {"b: time": 1.0}).sentence == (
         "Both are small. (a: time is 2, below 3; b: time is 1, below 3.)"
     )
+    assert judge(Claim("All.", ("1 < *: time < 9",)), LABELS).evidence == "*: time is from 2 to 8, above 1 and below 9"
     assert judge(claim, {"a: time": 2.0}).sentence == "Not measured: Both are small."
 
 

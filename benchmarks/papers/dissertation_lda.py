@@ -300,6 +300,7 @@ def samplers_over_time(
     def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
         samplers = {
             "sequential CGS": sampler("plain", topics, alpha=alpha),
+            "the shipped sequential CGS": sampler("sequential", topics, alpha=alpha),
             "mini-batches (AGA-LDA's algorithm)": sampler(
                 "minibatch", topics, alpha=alpha, documents=BATCH_DOCUMENTS[corpus]
             ),

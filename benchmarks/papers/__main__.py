@@ -26,8 +26,6 @@ from benchmarks.papers import page
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.registry import Figure, Parameter, converted
 
-#: Folder of the records in the repository.
-RECORDS = Path("docs/measurements/papers")
 #: Folder of runs on tiny input, or with other parameters.
 OTHER_RUNS = Path("benchmarks/results/papers")
 PAGE = Path("benchmarks/results/papers.html")
@@ -58,7 +56,7 @@ def main(names, data, quick, every, gpu, settings, only_page, results):
     if sum(map(bool, (names, every, gpu))) > 1:
         raise click.UsageError("name figures, or use --all, or use --gpu")
     chosen = [name for name, figure in FIGURES.items() if every or (gpu and figure.needs_device)]
-    results = results or (OTHER_RUNS if quick or settings else RECORDS)
+    results = results or (OTHER_RUNS if quick or settings else page.RECORDS)
     failed = run_each(chosen, data, quick, results)
     for name in names:
         run_here(FIGURES[name], Session(data, quick), settings, results)

@@ -140,4 +140,6 @@ def fits(label: str, pattern: str) -> bool:
 
 def shown(value: float) -> str:
     """Return a value with four digits; large ones without decimals."""
+    if math.isnan(value):
+        return "not a number"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -27,6 +27,8 @@ PAPERS = {
     "fullw2v": "Randall et al., FULL-W2V (ICS 2021)",
     "ri": "Polok and Smrž, Implementing Random Indexing on GPU (2011)",
 }
+#: The records in the repository.
+RECORDS = Path(__file__).parents[2] / "docs" / "measurements" / "papers"
 WIDTH = 5.4
 HEIGHT = 3.8
 
@@ -222,6 +224,21 @@ def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Fi
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(environment.get_template("page.html.j2").render(sections=sections, kinds=KINDS))
+
+
+def summary(paper: str, records: Mapping[str, dict], figures: Mapping[str, Figure], page: str) -> str:
+    """Return the claims about a paper as a table in Markdown; links go to ``page``."""
+    lines = ["| figure | holds here | does not hold here |", "|---|---|---|"]
+    for name, figure in figures.items():
+        if name.startswith(f"{paper}-") and figure.claims:
+            values = records[name]["measured"]["values"] if name in records else {}
+            verdicts = figure.verdicts(values)
+            true = " ".join(one.claim.says for one in verdicts if one.holds)
+            false = " ".join(f"{one.claim.says} *{one.evidence}.*" for one in verdicts if one.holds is False)
+            kind = name.split("-", 1)[1].replace("-", " ").capitalize()
+            where = f'<a href="{page}#{name}">{kind}</a>: {figure.title}'
+            lines.append(f"| {where} | {true if values else 'not measured yet'} | {false} |")
+    return "\n".join(lines)
 
 
 def entry_of(figure: Figure, result: dict | None) -> dict:

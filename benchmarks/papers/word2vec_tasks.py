@@ -92,7 +92,7 @@ def settings(session: Session) -> Measured:
 
 def scores_by_blocks(
     session: Session,
-    blocks: tuple[int, ...] = (1, 8, 64, 512),
+    blocks: tuple[int, ...] = (1, 2, 4, 8),
     window: int = 8,
     epochs: int = 2,
     alpha: float = 0.05,

@@ -1,5 +1,6 @@
 """The registry of figures is complete, and each figure runs on tiny input and writes its files."""
 
+import datetime
 import html
 import re
 import subprocess
@@ -11,8 +12,11 @@ from helpers.source_tree import ROOT
 
 from benchmarks.common import Session
 from benchmarks.papers import page
+from benchmarks.papers.__main__ import shown
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.registry import KINDS, SIZES, converted
+
+RECORDS = page.read_results(page.RECORDS)
 
 
 def test_a_figure_says_what_it_shows_and_why_values_differ(subtests):
@@ -66,6 +70,62 @@ def test_each_value_has_a_kind_that_says_how_it_was_found(subtests):
                 first, *others = kind.split(", ")
                 assert not first.startswith(("other ", "timed in"))
                 assert {first, *others} <= set(KINDS) - {"simulated", "trial"}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_has_the_values_of_its_figure_and_says_how_they_were_found(name):
+    figure, record = FIGURES[name], RECORDS[name]
+    assert record["name"] == name
+    assert record["command"] == f"python -m benchmarks.papers {name}"
+    assert record["machine"].keys() == {"processor", "cores", "system", "python"}
+    assert all(record["machine"].values())
+    assert re.fullmatch("[0-9a-f]{7,40}", record["commit"])
+    assert datetime.date.fromisoformat(record["date"]) >= datetime.date(2026, 11, 27)
+    assert len(record["load"]) == 2
+    # Only the figures of CUDA kernels may be simulated, on tiny input.
+    assert record["quick"] == record["simulated"]
+    assert figure.needs_device or not record["simulated"]
+    expected = figure.parameters | (figure.quick if record["quick"] else {})
+    assert record["parameters"] == {name: shown(value) for name, value in expected.items()}
+    values = record["measured"]["values"]
+    if not record["simulated"]:
+        assert set(figure.paper) <= set(values)
+        assert all(verdict.holds is not None for verdict in figure.verdicts(values))
+
+
+@pytest.mark.slow
+def test_the_page_has_the_values_of_the_records_and_what_they_say_about_the_claims(tmp_path, subtests):
+    pytest.importorskip("matplotlib")
+    page.write_page(tmp_path / "index.html", RECORDS, FIGURES, NOT_MEASURED)
+    text = (tmp_path / "index.html").read_text()
+    for name, record in RECORDS.items():
+        with subtests.test(name):
+            section = section_of(text, FIGURES[name])
+            values = record["measured"]["values"]
+            assert record["command"] in section
+            assert record["commit"] in section
+            for label, value in values.items():
+                row = re.search(rf"<tr><td>{re.escape(label)}</td>.*?</tr>", section)[0]
+                assert f'<td class="number">{page.number(value)}</td>' in row
+                assert ("simulated" in row) == record["simulated"]
+            assert all(f"<li>{verdict.sentence}</li>" in section for verdict in FIGURES[name].verdicts(values))
+            assert all(f"{key} = {value}" in section for key, value in record["parameters"].items())
+
+
+def test_the_explanation_has_a_row_for_each_figure_with_claims():
+    for paper in page.PAPERS:
+        table = page.summary(paper, RECORDS, FIGURES, "page.html")
+        own = [figure for figure in FIGURES.values() if figure.name.startswith(f"{paper}-") and figure.claims]
+        assert table.count("\n| ") == len(own)
+        assert f"<!-- generated: papers-{paper} -->" in (ROOT / "docs" / "explanation" / "papers.md").read_text()
+        for figure in own:
+            values = RECORDS[figure.name]["measured"]["values"] if figure.name in RECORDS else {}
+            (row,) = (line for line in table.splitlines() if f'"page.html#{figure.name}"' in line)
+            first, second = row.split(" | ")[1:]
+            for verdict in figure.verdicts(values):
+                assert (verdict.claim.says in second) == (verdict.holds is False)
+                assert (verdict.claim.says in first) == (verdict.holds is True)
+            assert ("not measured yet" in first) == (figure.name not in RECORDS)
 
 
 def test_no_figure_is_both_measured_and_left_out():

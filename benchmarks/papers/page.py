@@ -68,10 +68,16 @@ def plain(value):
 
 
 def commit() -> str:
-    """Return the commit of the sources; with "-dirty" if they were changed since."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
+    """Return the commit of the sources; with "-dirty" if files outside docs were changed since."""
+    root = Path(__file__).parents[2]
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        return "unknown"
+    # The records themselves change while all figures are measured.
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", ":!docs"], cwd=root, check=False).returncode
+    return found.stdout.strip() + ("-dirty" if changed else "")
 
 
 # --- tables ---

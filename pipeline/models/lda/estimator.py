@@ -30,7 +30,7 @@ from .inference import TrainedTopics, fold_in, score_by_completion, score_left_t
 from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins
 from .samplers import SAMPLERS
 from .seeds import seed_counts
-from .word_topics import entries_by_block, top_words
+from .word_topics import list_entries, top_words
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -323,7 +323,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         model = self._fitted()
         beta = float(model.shared["beta"])
         components = np.full((self._n_topics, model.vocabulary.num_rows), beta, np.float32)
-        for block in entries_by_block(model.blocks):
+        for block in list_entries(model.blocks):
             components[block.topics, block.words] += block.counts
         return self._in_input_order(components, beta)
 

@@ -8,7 +8,7 @@ from ....io.extras import needing
 from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import find_word_ids
 from ..base.saved import TrainedModel
-from .word_topics import entries_by_block
+from .word_topics import list_entries
 
 if TYPE_CHECKING:
     from gensim.models import LdaModel
@@ -44,7 +44,7 @@ def pyldavis_arguments(model: TrainedModel, lengths: np.ndarray, weights: np.nda
 def word_counts(model: TrainedModel) -> np.ndarray:
     """Return the number of tokens of each word in each topic, pseudo-counts of seeds included: (K, V) int64."""
     counts = np.zeros((len(model.shared["alpha"]), model.vocabulary.num_rows), np.int64)
-    for block in entries_by_block(model.blocks):
+    for block in list_entries(model.blocks):
         counts[block.topics, block.words] = block.counts
     return counts
 

@@ -54,20 +54,31 @@ def kernel_blocks(
         yield kernel_block(model.block(index, rows), model.shared, bounds[index], n_words)
 
 
+#: Entries of B that are listed at a time. To sort them takes about 40 bytes each.
+LISTED_ENTRIES = 1 << 21
+
+
 class Entries(NamedTuple):
-    """The entries of one block of B, one by one."""
+    """Entries of B for consecutive words, one by one."""
 
     words: np.ndarray  # (nnz,) int64: ids in the whole vocabulary
     topics: np.ndarray  # (nnz,) uint16
     counts: np.ndarray  # (nnz,) int32
 
 
-def entries_by_block(blocks: Iterable[Arrays]) -> Iterator[Entries]:
-    """Yield the entries of each block. The blocks must be all blocks of a model, in order."""
+def list_entries(blocks: Iterable[Arrays]) -> Iterator[Entries]:
+    """Yield the entries of some words at a time. The blocks must be all blocks of a model, in order."""
     first_word = 0
     for block in blocks:
-        yield Entries(first_word + row_of_each_entry(block["row_ptr"]), block["topics"], block["counts"])
-        first_word += len(block["row_ptr"]) - 1
+        row_ptr = block["row_ptr"]
+        n_pieces = 1 + int(row_ptr[-1]) // LISTED_ENTRIES
+        bounds = np.searchsorted(row_ptr, np.linspace(0, row_ptr[-1], n_pieces + 1))
+        bounds[-1] = len(row_ptr) - 1
+        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+            part = slice(row_ptr[start], row_ptr[stop])
+            words = first_word + start + row_of_each_entry(row_ptr[start : stop + 1])
+            yield Entries(words, block["topics"][part], block["counts"][part])
+        first_word += len(row_ptr) - 1
 
 
 def gather_rows(words: np.ndarray, blocks: Iterable[Arrays]) -> Arrays:
@@ -111,12 +122,12 @@ def _copy_rows(block: Arrays, rows: np.ndarray) -> Arrays:
 def top_words(blocks: Iterable[Arrays], n_topics: int, n_words: int) -> list[list[tuple[int, int]]]:
     """Return for each topic the ``n_words`` (word, count) pairs of largest count. Equal counts are ordered by word."""
     best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
-    for words, topics, counts in entries_by_block(blocks):
+    for words, topics, counts in list_entries(blocks):
         order = np.lexsort((words, -counts.astype(np.int64), topics))
         topic_ptr = np.searchsorted(topics[order], np.arange(n_topics + 1))
         for k in range(n_topics):
             last = min(topic_ptr[k] + n_words, topic_ptr[k + 1])
             largest = order[topic_ptr[k] : last]
             best[k] += zip(words[largest].tolist(), counts[largest].tolist(), strict=True)
-    # Each block contributed its own largest counts.
+    # Each group of words contributed its own largest counts.
     return [sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:n_words] for pairs in best]

@@ -18,6 +18,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.base import apply
+from corpusmill.pipeline.models.lda import word_topics
 from helpers.faults import Faulty, peak_rss
 from helpers.toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 
@@ -297,3 +298,14 @@ def test_random_words_have_a_low_likelihood(tmp_path):
     corpus = write_toy_corpus(tmp_path / "corpus")
     fitted = small(max_iter=20).fit(corpus)
     assert fitted.score(corpus) < -2.0
+
+
+@pytest.mark.parametrize("listed", [1, 7, 100])
+def test_entries_are_listed_for_a_few_words_at_a_time(corpus, monkeypatch, listed):
+    model = LDA(3, max_iter=2, random_state=1).fit(corpus)
+    topics, components = model.topics(4), model.components_
+    monkeypatch.setattr(word_topics, "LISTED_ENTRIES", listed)
+    most = max(len(entries.words) for entries in word_topics.list_entries(model.model_.blocks))
+    assert most <= listed + 3  # a word has at most three entries, one for each topic
+    assert model.topics(4) == topics
+    np.testing.assert_array_equal(model.components_, components)

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import platform
 import re
 import subprocess
@@ -58,6 +59,8 @@ def write_figure(folder: Path, figure: Figure, result: Result, command: str) -> 
     text = json.dumps(content | asdict(result), indent=1, default=plain)
     # Points of a curve, and other lists of numbers, on one line each.
     text = re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    # JSON has no NaN.
+    text = re.sub(r"\bNaN\b", "null", text)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{figure.name}.json").write_text(text + "\n")
 
@@ -214,8 +217,12 @@ def draw_bars(axis, chart: Chart) -> None:
 
 
 def read_results(folder: Path) -> dict[str, dict]:
-    """Return the records in a folder by the names of their figures."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    """Return the records in a folder by the names of their figures; values that were not reached are NaN."""
+    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    for record in records.values():
+        values = record["measured"]["values"]
+        values.update({label: math.nan for label, value in values.items() if value is None})
+    return records
 
 
 def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Figure], left_out: Mapping[str, str]):

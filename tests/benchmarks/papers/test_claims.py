@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.papers import page
 from benchmarks.papers.catalogue import FIGURES
 from benchmarks.papers.claims import Claim, fits, judge
-from benchmarks.papers.registry import Run, read_figures
+from benchmarks.papers.registry import Chart, Curve, Measured, Run, read_figures
 
 LABELS = {"a: time": 2.0, "b: time": 8.0, "a: score": 0.5}
 
@@ -99,6 +99,17 @@ def test_the_sentences_of_a_page_change_with_the_values(tmp_path):
     assert "<li>Not measured: It is fast.</li>" in shown(quick=True)
     page.write_page(tmp_path / "index.html", {}, figures, {})
     assert "<li>Not measured: It is fast.</li>" in (tmp_path / "index.html").read_text()
+
+
+def test_a_value_that_was_not_reached_is_null_in_the_record_and_nan_when_it_is_read(tmp_path):
+    (figure, *_) = FIGURES.values()
+    measured = Measured({"a": math.nan, "b": 1.0}, [Chart("", "", "", [Curve("", [1, 2], [math.nan, 1.0])])])
+    page.write_figure(tmp_path, figure, page.Result({}, 1.0, 1.0, False, False, [0.0, 0.0], measured), "the command")
+    assert "NaN" not in (tmp_path / f"{figure.name}.json").read_text()
+    (record,) = page.read_results(tmp_path).values()
+    assert math.isnan(record["measured"]["values"]["a"])
+    page.write_page(tmp_path / "index.html", {figure.name: record}, FIGURES, {})
+    assert "not reached" in (tmp_path / "index.html").read_text()
 
 
 def test_a_claim_is_a_sentence_with_conditions(subtests):

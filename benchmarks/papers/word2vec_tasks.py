@@ -12,6 +12,7 @@ from corpusmill import Node2Vec
 from corpusmill.kernels.word2vec.par import train_par
 
 from benchmarks.common import Session, data_file
+from benchmarks.node2vec.links import split, without_copies
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 from benchmarks.papers.word2vec_figures import DIMENSION, PAIRS, pair_scores, text_of, vectors, warm_up
 from benchmarks.papers.word2vec_in_order import Parameters, start, train_in_order
@@ -69,11 +70,30 @@ def node_vectors(
     spent = time.process_time() - began
     if task == "labels":
         labels = str(data_file(session.data, f"graphs/{graph}.labels.tsv"))
-        found = model.evaluate(labels=labels)["classification"]
+        found = dict(model.evaluate(labels=labels)["classification"])
     else:
-        found = model.evaluate(graph=edges)["links"]
+        found = dict(model.evaluate(graph=edges)["links"])
+        found["micro_f1 of a linear machine"] = linear_score(model, read_pairs(session, f"graphs/{graph}.edges.tsv"))
     values = {f"{graph}: {measure}": float(value) for measure, value in found.items()}
     return Measured(values | {f"{graph}: CPU-seconds of walks and training": spent})
+
+
+def linear_score(model: Node2Vec, edges: np.ndarray, most: int = 4000) -> float:
+    """Return the accuracy of a linear support vector machine for as many edges as `Node2Vec.evaluate` takes."""
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    _, kept, others = split(without_copies(edges), int(edges.max()) + 1, 0)
+    rng = np.random.default_rng(0)
+    kept, others = rng.permutation(kept)[:most], rng.permutation(others)[:most]
+    row_of = {int(name): row for row, name in enumerate(model.words_)}
+    rows = np.array([[row_of[a], row_of[b]] for a, b in np.concatenate([kept, others]).tolist()])
+    X = model.wv.vectors[rows].reshape(len(rows), -1)
+    order = rng.permutation(len(rows))
+    classifier = make_pipeline(StandardScaler(), LinearSVC(dual=False))
+    return float(cross_val_score(classifier, X[order], np.arange(len(rows))[order] < len(kept), cv=5).mean())
 
 
 def settings(session: Session) -> Measured:

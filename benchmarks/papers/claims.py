@@ -90,9 +90,7 @@ def judge(claim: Claim, values: Mapping[str, float]) -> Verdict:
     failures = [one.failure for condition in found for one in condition if not one.holds]
     if failures:
         return Verdict(claim, False, "; ".join(failures))
-    evidence = [
-        part for text, condition in zip(claim.when, found, strict=True) for part in evidence_of(text, condition)
-    ]
+    evidence = ["; ".join(evidence_of(*pair)) for pair in zip(claim.when, found, strict=True)]
     return Verdict(claim, True, "; ".join(evidence))
 
 

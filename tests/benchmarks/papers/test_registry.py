@@ -11,10 +11,13 @@ import pytest
 from helpers.source_tree import ROOT
 
 from benchmarks.common import Session
+from benchmarks.gpu.data import QUICK_TOKENS, QUICK_WORDS, Topics
+from benchmarks.gpu.word2vec import text_of
 from benchmarks.papers import page
 from benchmarks.papers.__main__ import shown
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.registry import KINDS, SIZES, converted
+from benchmarks.papers.vector_lengths import QUICK_NUMBERS
 
 RECORDS = page.read_results(page.RECORDS)
 
@@ -130,6 +133,20 @@ def test_the_explanation_has_a_row_for_each_figure_with_claims():
 
 def test_no_figure_is_both_measured_and_left_out():
     assert not set(FIGURES) & set(NOT_MEASURED)
+
+
+def test_figures_of_a_simulated_device_show_the_sizes_that_run():
+    session = Session(Path("nowhere"), True)
+    sizes = {
+        "tokens": Topics(8, QUICK_TOKENS, 2, QUICK_WORDS).n_tokens,
+        "words": len(text_of(session, 0)[1].words),
+        "numbers": QUICK_NUMBERS,
+    }
+    for figure in FIGURES.values():
+        if figure.needs_device:
+            shown_sizes = {name: value for name, value in figure.quick.items() if name in SIZES}
+            assert len(shown_sizes) == 1
+            assert shown_sizes.items() <= sizes.items()
 
 
 def test_parameters_are_read_in_the_type_of_their_defaults():

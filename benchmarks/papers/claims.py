@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import chain, pairwise
 
 SIGN = re.compile(r" (<|>|is) ")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -87,7 +87,7 @@ def judge(claim: Claim, values: Mapping[str, float]) -> Verdict:
         found = [list(comparisons(condition, values)) for condition in claim.when]
     except KeyError:
         return Verdict(claim, None, "")
-    failures = [one.failure for condition in found for one in condition if not one.holds]
+    failures = [one.failure for one in chain(*found) if not one.holds]
     if failures:
         return Verdict(claim, False, "; ".join(failures))
     evidence = ["; ".join(evidence_of(*pair)) for pair in zip(claim.when, found, strict=True)]
@@ -117,7 +117,8 @@ def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Compari
     for label in labels or [""]:
         fitting = [label if operand == pattern else operand for operand in operands]
         for (left, right), sign in zip(pairwise(fitting), signs, strict=True):
-            if NUMBER.fullmatch(left) or (right == label and pattern):
+            # The subject is the side with the star, or else the one that is a label.
+            if left not in values or (pattern and right == label):
                 left, right, sign = right, left, MIRRORED[sign]
             yield Comparison(left, values[left], sign, *limit_of(right, values))
 

@@ -29,6 +29,8 @@ LABELS = {"a: time": 2.0, "b: time": 8.0, "a: score": 0.5}
         ("*: time < 8", False),
         ("*: time > a: score", True),
         ("a: score < *: time", True),
+        ("0.2 times b: time < a: time < 0.3 times b: time", True),
+        ("0.3 times b: time < a: time", False),
         ("a: score is 0.5", True),
         ("a: score is 0.6", False),
         ("a: score is 0.50", True),

@@ -105,7 +105,7 @@ def rows_of(figure: Figure, values: Mapping[str, float], run: str = "") -> list[
             kind = f"{run}, {kind}"
         if label not in figure.paper:
             # There is nothing beside it that could differ.
-            kind = ", ".join(word for word in kind.split(", ") if not word.startswith(("other ", "timed in")))
+            kind = ", ".join(word for word in kind.split(", ") if not word.startswith(("other ", "measured in")))
         rows.append(Row(label, number(figure.paper.get(label)), number(values.get(label)), kind))
     return rows + [Row(label, number(value), "", "only in the paper") for label, value in figure.paper_only.items()]
 

@@ -31,7 +31,7 @@ KINDS = {
     "other corpus": "the paper's value is for another corpus",
     "other hardware": "the paper's value is for other hardware, or for another number of cores",
     "other program": "the paper compares other programs",
-    "timed in the paper": "the paper's value was timed, ours was not",
+    "measured in the paper": "the paper's value was measured, ours was not",
     "simulated": "CUDA kernels ran on a CPU, on tiny input: counts of this run are exact, and there are no times",
     "trial": "tiny random input: the value means nothing",
 }

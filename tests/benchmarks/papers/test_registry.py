@@ -71,7 +71,7 @@ def test_each_value_has_a_kind_that_says_how_it_was_found(subtests):
             assert list(figure.kinds)[-1] == "*"
             for kind in figure.kinds.values():
                 first, *others = kind.split(", ")
-                assert not first.startswith(("other ", "timed in"))
+                assert not first.startswith(("other ", "measured in"))
                 assert {first, *others} <= set(KINDS) - {"simulated", "trial"}
 
 

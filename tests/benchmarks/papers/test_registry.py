@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.on_device import on_device
 from helpers.source_tree import ROOT
 
 from benchmarks.common import Session
@@ -58,6 +59,15 @@ def test_a_figure_runs_on_tiny_input_and_draws_its_picture(figure, tmp_path):
     if measured.charts:
         assert "data:image/svg+xml" in section
     assert section.count("Not measured: ") == len(figure.claims)
+
+
+@on_device
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", [f for f in FIGURES.values() if f.needs_device], ids=lambda f: f.name)
+def test_a_figure_of_cuda_kernels_counts_launches_on_any_device(figure):
+    _, measured = figure.measure(Session(Path("nowhere"), True), {})
+    launches = [value for label, value in measured.values.items() if label.startswith("launches of")]
+    assert launches and min(launches) >= 1
 
 
 def section_of(text, figure):

@@ -49,7 +49,7 @@ test-all:
 kernels: kernels/__pycache__/.compiled
 
 kernels/__pycache__/.compiled: $(VENV)/.installed-test $(shell find kernels -name '*.py')
-	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.doctor import models; print(models.compile_kernels())'
+	$(BIN)/python -c 'from corpusmill.pipeline.commands.actions.tiny_models import compile_kernels; print(compile_kernels())'
 	@mkdir -p $(@D) && touch $@
 
 lint: $(VENV)/.installed-test mypy imports style
@@ -113,7 +113,7 @@ papers: $(VENV)/.installed-benchmark
 release: | $(BIN)/python
 	@test -x $(VENV)/release/bin/twine || { $(BIN)/python -m venv $(VENV)/release && \
 		$(VENV)/release/bin/python -m pip install --disable-pip-version-check --quiet \
-			build 'setuptools>=77' twine check-wheel-contents cyclonedx-bom; }
+			build 'setuptools>=77' twine check-wheel-contents cyclonedx-bom py-rattler-build; }
 	$(VENV)/release/bin/python .ci/release
 
 gpu: $(VENV)/.installed-$(GPU)

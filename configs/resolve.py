@@ -4,19 +4,30 @@ A later layer that names another ``kind`` of model or cluster replaces that sect
 kind of model also resets ``retrain.model``, which holds parameters of the model.
 """
 
+import difflib
+import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from .layers import ConfigError, Layer, Tree, environment_layers, read_file, setting_layers
-from .messages import describe_error
 from .redact import redact
 from .schema import Config
+from .section import kind_tag
+from .validation import describe_values
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 #: Kinds of the sections that may leave theirs out.
 DEFAULT_KINDS = {"model": "lda", "cluster": "local"}
+#: Longest value that a message repeats, in characters.
+_LONGEST_VALUE = 80
+#: Share of equal letters from which a known key is suggested. It is above that of n_topics and n_blocks.
+_SIMILAR = 0.7
 
 
 def load(
@@ -48,7 +59,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
-        raise ConfigError(describe_error(error, merged, layers)) from None
+        raise ConfigError(_describe_error(error, merged, layers)) from None
 
 
 def without_secrets(config: Config) -> Tree:
@@ -105,3 +116,121 @@ def _with_kinds(tree: Tree) -> Tree:
         if isinstance(tree.get(name), dict):
             completed[name] = {"kind": kind} | tree[name]
     return completed
+
+
+# --- errors in one sentence: where a key was set, which key, what is wrong, and what is allowed ---
+
+
+def _describe_error(error: ValidationError, merged: Tree, layers: Sequence[Layer]) -> str:
+    """Return a sentence about the first error. ``merged`` is the configuration that all ``layers`` add up to."""
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    path = _path_of(first, merged)
+    # A value that fits no branch of a union has one error per branch, all with the same path.
+    others = len({tuple(_path_of(each, merged)) for each in errors}) - 1
+    more = f" (and {others} more)" if others else ""
+    return f"{_location(path, layers)}: {'.'.join(path)}: {_problem(first, path, merged)}{more}"
+
+
+def _location(path: Sequence[str], layers: Sequence[Layer]) -> str:
+    for layer in reversed(layers):
+        if layer.has(path):
+            return layer.location(path)
+    return layers[0].origin
+
+
+def _path_of(error: "ErrorDetails", merged: Tree) -> list[str]:
+    """Return the keys that lead to the error, without what pydantic adds: a section's kind, a union's branch."""
+    path = []
+    tree: object = merged
+    for part in error["loc"]:
+        # Parts that are not keys of the configuration name a branch of pydantic's schema.
+        if isinstance(tree, dict) and part in tree:
+            path.append(str(part))
+            tree = tree[part]
+    if error["type"] == "missing":
+        path.append(str(error["loc"][-1]))
+    if error["type"] == "union_tag_invalid":
+        path.append("kind")
+    return path
+
+
+def _problem(error: "ErrorDetails", path: list[str], merged: Tree) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return f"no such key; {_suggest_key(path, merged)}"
+        case "missing":
+            return "is needed"
+        case "union_tag_invalid":
+            kinds = error["ctx"]["expected_tags"].replace("'own'", "module:class").replace("'", "")
+            return f"no kind {error['ctx']['tag']}; choose one of {kinds}"
+        case "value_error":
+            # A rule about several parameters, with a sentence of its own.
+            return str(error["ctx"]["error"])
+    value = json.dumps(redact(_value_at(path, merged), path[-1]), default=str)
+    if len(value) > _LONGEST_VALUE:
+        value = value[:_LONGEST_VALUE] + "..."
+    return f"{value} is not allowed; choose {_allowed_values(path, merged)}"
+
+
+def _allowed_values(path: list[str], merged: Tree) -> str:
+    field = _field_at(path, merged)
+    if field is None:
+        return "a section of keys and values"
+    # The description is in Python's words; a configuration is written in YAML's.
+    return describe_values(field).replace("None", "null").replace("True or False", "true or false")
+
+
+def _suggest_key(path: list[str], merged: Tree) -> str:
+    """Suggest a similar key of the same section, or the same key in another section, or list the known keys."""
+    section = _section_at(path[:-1], merged)
+    known = sorted(section.model_fields) if section else []
+    near = difflib.get_close_matches(path[-1], known, 1, _SIMILAR)
+    if near:
+        return f"did you mean {near[0]}?"
+    for name in Config.model_fields:
+        other = _section_at([name], merged)
+        if other and path[-1] in other.model_fields:
+            return f"did you mean {name}.{path[-1]}?"
+    kind = _value_at([*path[:-1], "kind"], merged)
+    of_kind = f" of kind {kind}" if "kind" in known and kind else ""
+    return f"{'.'.join(path[:-1]) or 'a configuration'}{of_kind} has {', '.join(known)}"
+
+
+# --- the schema at a path ---
+
+
+def _value_at(path: Sequence[str], tree: object) -> object:
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _field_at(path: Sequence[str], merged: Tree) -> "FieldInfo | None":
+    section = _section_at(path[:-1], merged)
+    if section is None:
+        return None
+    return section.model_fields.get(path[-1])
+
+
+def _section_at(path: Sequence[str], merged: Tree) -> type[BaseModel] | None:
+    """Return the class that checks the section at ``path``, or None if there is no section."""
+    section: type[BaseModel] | None = Config
+    tree: object = merged
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+        field = section.model_fields.get(key) if section else None
+        section = _section_of(field, tree) if field else None
+    return section
+
+
+def _section_of(field: "FieldInfo", tree: object) -> type[BaseModel] | None:
+    """Return a field's class. Where there are several, the ``kind`` in ``tree`` decides, or else the first is taken."""
+    annotated = get_args(field.annotation) or (field.annotation,)
+    options = [get_args(option)[0] if get_origin(option) is Annotated else option for option in annotated]
+    classes = [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]
+    kind = tree.get("kind") if isinstance(tree, dict) else None
+    for each in classes:
+        if len(classes) == 1 or kind is None or kind_tag(each.model_fields["kind"].default) == kind_tag(kind):
+            return each
+    return None

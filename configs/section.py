@@ -20,6 +20,6 @@ def kind_tag(kind: object) -> str:
 
 
 def tag_of(section: object) -> str | None:
-    """Return the name that selects the class of a section, which is a mapping or was checked before."""
+    """Return the tag by which pydantic chooses the class of a section, given as a mapping or as an object."""
     kind = section.get("kind") if isinstance(section, dict) else getattr(section, "kind", None)
     return None if kind is None else kind_tag(kind)

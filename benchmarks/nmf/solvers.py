@@ -10,7 +10,7 @@ from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import products as nmf_products
 from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.kernels.nmf.sums import gram_matrix
-from corpusmill.pipeline.models.nmf.extrapolation import extrapolate_step
+from corpusmill.pipeline.models.nmf.frobenius import extrapolate_step
 from corpusmill.pipeline.models.nmf.rows import prepare_for_hals
 
 from benchmarks.nmf.data import squared_norm

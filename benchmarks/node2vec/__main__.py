@@ -22,6 +22,7 @@ from corpusmill.kernels.node2vec import walks
 from corpusmill.pipeline.ingest.graph import ingest_graph
 
 from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
+from benchmarks.node2vec.evaluation import evaluate
 
 #: Names of NumPy 1 that pecanpy's dependencies still use, and their names in NumPy 2.
 OLD_NAMES = {
@@ -116,7 +117,7 @@ def judge(data, seeds):
         edges, labels = (str(data_file(data, f"graphs/{name}.{what}.tsv")) for what in ("edges", "labels"))
         for seed in seeds:
             model = Node2Vec(p=p, q=q, epochs=10, seed=seed).fit(edges, evaluate_every=0)
-            found = model.evaluate(labels=labels, graph=edges)
+            found = evaluate(model, labels=labels, graph=edges)
             scores = {f"{task} {measure}": value for task, part in found.items() for measure, value in part.items()}
             yield {"graph": name, "seed": seed, "paper_micro_f1": paper} | scores
 

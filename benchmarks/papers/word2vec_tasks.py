@@ -12,6 +12,7 @@ from corpusmill import Node2Vec
 from corpusmill.kernels.word2vec.par import train_par
 
 from benchmarks.common import Session, data_file
+from benchmarks.node2vec.evaluation import MAX_EDGES, evaluate
 from benchmarks.node2vec.links import split, without_copies
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 from benchmarks.papers.word2vec_figures import DIMENSION, PAIRS, pair_scores, text_of, vectors, warm_up
@@ -70,16 +71,16 @@ def node_vectors(
     spent = time.process_time() - began
     if task == "labels":
         labels = str(data_file(session.data, f"graphs/{graph}.labels.tsv"))
-        found = dict(model.evaluate(labels=labels)["classification"])
+        found = dict(evaluate(model, labels=labels)["classification"])
     else:
-        found = dict(model.evaluate(graph=edges)["links"])
+        found = dict(evaluate(model, graph=edges)["links"])
         found["micro_f1 of a linear machine"] = linear_score(model, read_pairs(session, f"graphs/{graph}.edges.tsv"))
     values = {f"{graph}: {measure}": float(value) for measure, value in found.items()}
     return Measured(values | {f"{graph}: CPU-seconds of walks and training": spent})
 
 
-def linear_score(model: Node2Vec, edges: np.ndarray, most: int = 4000) -> float:
-    """Return the accuracy of a linear support vector machine for as many edges as `Node2Vec.evaluate` takes."""
+def linear_score(model: Node2Vec, edges: np.ndarray, most: int = MAX_EDGES) -> float:
+    """Return the accuracy of a linear support vector machine for as many edges as `evaluate` takes."""
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

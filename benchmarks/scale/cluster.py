@@ -16,7 +16,7 @@ import click
 import dask
 import psutil
 from corpusmill.pipeline.engine.cluster.open import dask_settings
-from corpusmill.pipeline.engine.worker import step as worker
+from corpusmill.pipeline.engine.worker import contributions as worker
 from corpusmill.pipeline.engine.worker import tasks, transfers
 from corpusmill.pipeline.engine.worker.cache import Cache
 from distributed import Client, Scheduler, Worker, get_worker

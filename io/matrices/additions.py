@@ -217,6 +217,6 @@ def _undo_interrupted_replacement(target: Path) -> None:
 
 
 def _delete_leftovers(target: Path) -> None:
-    """Delete the copies of processes that were killed."""
+    """Delete the half-written copies of a file that processes left when they were killed."""
     for path in target.parent.glob(temporary_pattern(glob.escape(target.name))):
         remove_path(path)

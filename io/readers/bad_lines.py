@@ -46,7 +46,7 @@ def parse_good_lines(
 
 
 def without_documents(bad: Sequence[BadLine], options: ReadOptions) -> Batch:
-    """Return a batch of bad lines only."""
+    """Return a batch that has no documents, only descriptions of bad lines."""
     content_type = pa.large_list(pa.large_string()) if options.tokens else pa.large_string()
     kept = None
     if options.keep:

@@ -65,18 +65,18 @@ class Bag(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line of a source that was skipped."""
+    """A line of a file that could not be read as a document and was skipped."""
 
-    file: str
-    line: int | None  # None: unknown
-    error: str
-    text: str
+    file: str  # its URL
+    line: int | None  # its number in the file, from 1; None: the whole file was skipped
+    error: str  # why it could not be read
+    text: str  # the beginning of the line
 
 
 class Batch(NamedTuple):
-    """Consecutive documents. D documents."""
+    """Some documents that follow each other in a source, which are read and split into words together. D documents."""
 
-    keys: pa.Array  # (D,) string
+    keys: pa.Array  # (D,) string: the names of the documents, such as "news.csv:7"
     content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
     bad: tuple[BadLine, ...] = ()  # lines that were skipped
     kept: KeptColumns | None = None  # columns that the option keep names; None: it names none
@@ -125,7 +125,7 @@ def as_text(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Arr
 
 
 def _without_nulls(values: pa.Array) -> pa.Array:
-    """Return large_string or large_binary with empty ones in place of nulls."""
+    """Return texts, as large_string or large_binary, in which empty texts take the place of missing ones."""
     return pc.fill_null(values, pa.scalar("").cast(values.type)) if values.null_count else values
 
 

@@ -6,7 +6,6 @@ Arrow parses rows whose quotes are as in RFC 4180. Python's csv module parses al
 import codecs
 import csv
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from ..errors import DataError
 from ..messages import line_start, pluralize
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, as_text, column_batch, keys_of_rows, wanted_columns
-from .dialect import Dialect, is_closed, last_quote, python_reader, row_ends
+from .dialect import Dialect, ends_with_line, is_closed, python_reader, row_ends, wrong_quote
 from .reader import Reader
 from .source import Partition, SourceFile, open_file, read_some
 from .tables import check_columns, kept_columns
@@ -33,11 +32,20 @@ OTHER_DELIMITERS = ("\t", ";", "|", ",")
 
 
 class Rows(NamedTuple):
-    """Some consecutive rows. D rows."""
+    """Some rows of a CSV file that follow each other. D rows."""
 
     columns: pa.RecordBatch  # the columns that the options name, as text, in their order
     numbers: np.ndarray  # (D,) int64: of the rows in the file; blank lines do not count, rows that are skipped do
     lines: np.ndarray  # (D,) int64: at which the rows begin
+
+
+class _Row(NamedTuple):
+    """A row as Python's csv module reads it."""
+
+    fields: list[str]  # in Latin-1
+    line: int  # of the file, at which it begins
+    text: bytes
+    error: DataError | None  # that of a wrong quote; there are no fields then
 
 
 class CSVReader(Reader):
@@ -149,13 +157,15 @@ class _Parser:
                 self._buffer += b"\n"
 
     def _read_header(self) -> list[str]:
-        found, _, size = self._rows_of_python(most=1)
+        found, size = self._rows_of_python(most=1)
         while not found and not self._is_end:
             self._read()
-            found, _, size = self._rows_of_python(most=1)
+            found, size = self._rows_of_python(most=1)
         if found:
+            if found[0].error is not None:
+                raise found[0].error
             self._drop(size)
-            return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0]]
+            return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0].fields]
         raise DataError(f"{self.file.url}: an empty file; a CSV file begins with the names of its columns")
 
     def _drop(self, size: int) -> None:
@@ -205,80 +215,78 @@ class _Parser:
         return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _parse_slowly(self) -> Rows | None:
-        """Return the rows that the buffer has completely, or None if it has none. Rows of another width are skipped.
+        """Return the rows that the buffer has completely, or None if it has none. Bad ones are skipped.
 
-        Raises DataError for such a row if the options do not allow that, and for a quote that is not closed.
+        Raises DataError for a row of another width or with a wrong quote if the options do not allow that.
         """
-        found, lines, size = self._rows_of_python()
+        found, size = self._rows_of_python()
         if not size:
             return None
-        good = []
-        for index, row in enumerate(found):
-            if len(row) == len(self._header):
-                good.append(index)
-                continue
-            reason = self._describe_width(row)
-            if self.options.on_bad_line == "error":
-                raise DataError(f"{self.file.url}, line {self._line + lines[index]}: {reason}")
-            number = self._row + index
-            text = self.dialect.delimiter.join(row).encode("latin-1")
-            error = f"{self.file.url}, row {number}: {reason}"
-            self.bad.append(bad_line(self.file.stored_url, number, error, text))
+        good: list[_Row] = []
+        numbers = []
+        for number, row in enumerate(found, self._row):
+            error = row.error
+            if error is None and len(row.fields) != len(self._header):
+                error = DataError(f"{self.file.url}, line {row.line}: {self._describe_width(row.fields)}")
+            if error is None:
+                good.append(row)
+                numbers.append(number)
+            elif self.options.on_bad_line == "error":
+                raise error
+            else:
+                self.bad.append(bad_line(self.file.stored_url, number, str(error), row.text))
         columns: list[pa.Array] = []
         for position in self._positions:
             # View, not cast: which text must be UTF-8, and what is said otherwise, is decided later.
-            values = pa.array([found[index][position].encode("latin-1") for index in good], pa.large_binary())
+            values = pa.array([row.fields[position].encode("latin-1") for row in good], pa.large_binary())
             columns.append(values.view(pa.large_string()) if columns else values)
-        rows = Rows(
-            pa.RecordBatch.from_arrays(columns, self._names),
-            self._row + np.array(good, np.int64),
-            self._line + np.array([lines[index] for index in good], np.int64),
-        )
         self._row += len(found)
         self._drop(size)
-        return rows
+        lines = np.array([row.line for row in good], np.int64)
+        return Rows(pa.RecordBatch.from_arrays(columns, self._names), np.array(numbers, np.int64), lines)
 
-    def _rows_of_python(self, most: int | None = None) -> tuple[list[list[str]], list[int], int]:
-        """Return up to ``most`` rows of the buffer as Latin-1, the lines of the buffer at which they begin, and bytes.
+    def _rows_of_python(self, most: int | None = None) -> tuple[list[_Row], int]:
+        """Return up to ``most`` rows of the buffer, and the bytes that they have.
 
-        Raises DataError for a quote that is closed within a field, or never.
+        Raises DataError for a wrong quote if it is not known where its row ends.
         """
-        # A limit of the whole process, which Python needs no more. On Windows, it is a number of 32 bits.
-        csv.field_size_limit(2**31 - 1 if sys.platform == "win32" else sys.maxsize)
         lines = self._buffer.splitlines(keepends=True)
         if not self._is_end:
             # The last line may go on. If it ends in a carriage return, a line feed may follow.
             lines = lines[:-1]
         reader = python_reader((line.decode("latin-1") for line in lines), self.dialect)
-        rows: list[list[str]] = []
-        starts: list[int] = []
+        rows: list[_Row] = []
         first = 0
         while most is None or len(rows) < most:
+            fields: list[str] = []
+            error = None
             try:
-                row = next(reader)
+                fields = next(reader)
             except StopIteration:
                 break
             except csv.Error:
-                if reader.line_num == len(lines) and not self._is_end and not is_closed(lines[first:], self.dialect):
+                bad = lines[first : reader.line_num]
+                if reader.line_num == len(lines) and not self._is_end and not is_closed(bad, self.dialect):
                     break
-                raise self._quote_error(lines[first : reader.line_num], self._line + first) from None
-            if row:
-                rows.append(row)
-                starts.append(first)
+                error = self._quote_error(b"".join(bad), self._line + first)
+                if len(bad) > 1 or not ends_with_line(bad[0], self.dialect):
+                    if self.options.on_bad_line == "error":
+                        raise error from None
+                    raise DataError(f"{error}; this row cannot be skipped: where it ends is unknown") from None
+            if fields or error is not None:
+                rows.append(_Row(fields, self._line + first, b"".join(lines[first : reader.line_num]), error))
             first = reader.line_num
-        return rows, starts, sum(map(len, lines[:first]))
+        return rows, sum(map(len, lines[:first]))
 
-    def _quote_error(self, lines: Sequence[bytes], first_line: int) -> DataError:
-        """Return the error of a row with a quote that is closed within a field, or never."""
-        opened, closed = last_quote(b"".join(lines), self.dialect)
-        text = b"".join(lines)
+    def _quote_error(self, text: bytes, first_line: int) -> DataError:
+        """Return the error of a row, which begins at a line of the file, that Python's csv module does not take."""
+        opened, reason = wrong_quote(text, self.dialect, "file")
         line = first_line + text.count(b"\n", 0, opened)
-        shown = line_start(text[opened:].splitlines()[0])
-        if closed is None:
-            reason = f"the quote before {shown[1:]!r} is not closed until the end of the file"
-        else:
-            after = line_start(text[closed : closed + 20].splitlines()[0])
-            reason = f"a field in quotes begins here, {shown!r}, and {after!r} follows the quote that closes it"
+        if self._is_end and self.dialect.escape and text.rstrip(b"\r\n").endswith(self.dialect.escape.encode()):
+            shown = line_start(text.splitlines()[-1])
+            return DataError(
+                f"{self.file.url}, line {line}: the file ends in an escape, {shown!r}: remove it, or write it twice"
+            )
         advice = "if quotes are letters in this file, read it with quote=none"
         if b'\\"' in text:
             advice += ", and if a backslash is before quotes within fields, with escape=\\"

@@ -2,10 +2,13 @@
 
 import csv
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..messages import line_start
 
 
 class Dialect(NamedTuple):
@@ -43,6 +46,8 @@ def python_reader(lines: Iterable[str], dialect: Dialect) -> Any:
         pattern = re.compile(f"({re.escape(dialect.escape)}[{protected}\r\n])|{re.escape(dialect.escape)}")
         double = 2 * dialect.escape
         lines = (pattern.sub(lambda found: found[1] or double, line) for line in lines)
+    # A limit of the whole process, which Python needs no more. On Windows, it is a number of 32 bits.
+    csv.field_size_limit(2**31 - 1 if sys.platform == "win32" else sys.maxsize)
     return csv.reader(
         lines,
         delimiter=dialect.delimiter,
@@ -53,9 +58,33 @@ def python_reader(lines: Iterable[str], dialect: Dialect) -> Any:
     )
 
 
+def ends_with_line(line: bytes, dialect: Dialect) -> bool:
+    """Return whether a row with a wrong quote, which begins in this line, ends with it.
+
+    Programs that do not double the quotes within a text write such rows. The row ends here if the last quote of the
+    line closes a field. Otherwise the text may go on in the next line.
+    """
+    before, _, after = line.rpartition((dialect.quote or "").encode())
+    separator = dialect.delimiter.encode()
+    return after[:1] in (b"\r", b"\n", separator) and not before.endswith(separator)
+
+
 def is_closed(lines: Sequence[bytes], dialect: Dialect) -> bool:
     """Return whether a field in quotes was closed, which Python's csv module has called an error."""
     return last_quote(b"".join(lines), dialect)[1] is not None
+
+
+def wrong_quote(text: bytes, dialect: Dialect, whole: str) -> tuple[int, str]:
+    """Return where in a row a field in quotes begins whose end is wrong, and what is wrong with it.
+
+    ``whole`` is what ends without the quote that would close the field, such as "file".
+    """
+    opened, closed = last_quote(text, dialect)
+    shown = line_start(text[opened:].splitlines()[0])
+    if closed is None:
+        return opened, f"the quote before {shown[1:]!r} is not closed until the end of the {whole}"
+    after = line_start(text[closed : closed + 20].splitlines()[0])
+    return opened, f"a field in quotes begins here, {shown!r}, and {after!r} follows the quote that closes it"
 
 
 def last_quote(text: bytes, dialect: Dialect) -> tuple[int, int | None]:

@@ -14,7 +14,7 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start, listed, pluralize
-from .dialect import Dialect, row_ends
+from .dialect import Dialect, python_reader, row_ends, wrong_quote
 from .source import Partition, SourceFile, line_blocks
 
 #: Usual names of the columns of an edge's two nodes, in lower case.
@@ -35,11 +35,13 @@ _USUAL_NAMES = (
 _TWO_KINDS = (("user", "item"),)
 #: Two names of columns that are the same except for their ends, such as node1 and node2, or gene_a and gene_b.
 _SAME_STEM = re.compile(r"([a-z]{3,}[ _.]?)([ab12xy])", re.IGNORECASE)
+#: Words in the name of a column of times.
+_TIMES = {"timestamp", "datetime", "time", "date", "year", "month", "day", "hour", "seconds", "ts"}
 
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """How edges are read."""
+    """How the edges of a graph are read from files, tables and matrices. The parameters of `ingest_graph` are these."""
 
     format: str = "auto"  # by the file's beginning or extension; others are lists of edges
     directed: bool = False
@@ -55,10 +57,10 @@ class EdgeOptions:
 
 @dataclass
 class Found:
-    """What was found in edges, and what was left out. Readers add to it."""
+    """What a reader of edges has learned about them so far: numbers for the user, and doubts about the edges."""
 
-    facts: dict[str, Any] = field(default_factory=dict)  # for `inspect`
-    notices: list[str] = field(default_factory=list)  # what may be a mistake
+    facts: dict[str, Any] = field(default_factory=dict)  # what `corpusmill inspect` shows of the graph
+    notices: list[str] = field(default_factory=list)  # sentences about what may be a mistake, which become warnings
     is_weight_named: bool = False  # whether a column has the name of the weights
     are_two_kinds: bool = False  # whether the columns have nodes of two kinds
     comments: list[bytes] = field(default_factory=list)  # of the list that is read
@@ -88,8 +90,8 @@ def edge_columns(
 ) -> list[int]:
     """Return the positions of an edge's two nodes, and of its weight if there is one, among the names of columns.
 
-    ``has_numbers`` says whether a column has numbers only. Raises DataError for names that do not exist or occur
-    twice, and for a third column that may have weights.
+    ``has_numbers`` says whether a column has numbers only. A third column of numbers has weights, unless its name is
+    that of a time. Raises DataError for names that do not exist or occur twice.
     """
     if len(names) < 2:
         raise DataError(f"{where}: an edge needs two columns, but here are {listed(names)}")
@@ -104,6 +106,8 @@ def edge_columns(
     weights = [name for name in names if name == options.weight] or [
         name for name in names if name.lower() == options.weight.lower()
     ]
+    if not weights and options.weight != EdgeOptions.weight:
+        raise DataError(f"{where}: no column {options.weight!r} among {listed(names)}; name the column of the weights")
     for name in (*ends, *weights[:1]):
         if names.count(name) > 1:
             raise DataError(f"{where}: {names.count(name)} columns have the name {name!r}; rename all but one")
@@ -112,15 +116,19 @@ def edge_columns(
     found.is_weight_named |= bool(weights)
     if options.weighted is False:
         weights = []
-    elif not weights and len(names) == 3 and columns == [0, 1] and has_numbers(2):
-        if usual_columns(names) or options.source or options.target:
-            raise DataError(
-                f"{where}: the numbers of the column {names[2]!r:.40} may be weights: call it weight, or name it with "
-                f"ingest_graph(..., weight=...), or ignore it with --unweighted (in Python, ingest_graph(..., "
+    elif not weights and len(names) == 3 and sorted(columns) == [0, 1] and has_numbers(2):
+        third = f"{where}: the third column, {names[2]!r:.40}, is"
+        if _TIMES.isdisjoint(re.split(r"[^a-z]+", names[2].lower())):
+            weights = [names[2]]
+            found.notices.append(
+                f"{third} taken for weights; if it has none, read with --unweighted (in Python, ingest_graph(..., "
                 f"weighted=False))"
             )
-        weights = [names[2]]
-        found.notices.append(f"{where}: the third column, {names[2]!r:.40}, is taken for weights")
+        else:
+            found.notices.append(
+                f"{third} taken for times, and left out; if it has weights, name it with --weight (in Python, "
+                f"ingest_graph(..., weight=...))"
+            )
     columns += [names.index(name) for name in weights[:1]]
     skipped = [name for position, name in enumerate(names) if position not in columns]
     found.facts["columns"] = [names[position] for position in columns]
@@ -139,7 +147,7 @@ _SNAP = re.compile(rb"#\s*(Undirected|Directed) graph", re.IGNORECASE)
 
 
 class Pairs(NamedTuple):
-    """Some edges of a list. N edges."""
+    """Some edges of a file or table, each a pair of names. N edges."""
 
     source: pa.Array  # (N,) string: name of the first node
     target: pa.Array  # (N,) string: name of the second node
@@ -149,8 +157,7 @@ class Pairs(NamedTuple):
 class _ListFormat(NamedTuple):
     """How the lines of a list are written."""
 
-    delimiter: str
-    quote: str | None
+    dialect: Dialect
     n_fields: int  # of a line
     columns: list[int]  # positions of an edge's two nodes, and of its weight if there is one
     has_header: bool = False
@@ -177,6 +184,9 @@ def read_list(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[
                 text = text.replace(first, b"", 1)
             elif found.first_edge is None:
                 found.first_edge = _first_edge(first, list_format)
+        quote = list_format.dialect.quote
+        if quote and quote.encode() in text:
+            found.facts["quote"] = quote
         yield _parse(file, text, line, list_format)
     _note_comments(file, list_format, options, found)
 
@@ -245,12 +255,13 @@ def _list_format(
     # The lines below the header are near the start.
     lines = [one for one in text[: 1 << 16].split(b"\n") if one.strip()][: 1 + _LINES_BELOW_HEADER]
     plain = _plain_format(first, lines, options)
+    _check_quotes(file, first, number, plain)
     fields = _fields(first, plain)
-    _check_quotes(file, first, number, fields)
     below = [_fields(one, plain) for one in lines[1:]]
     names = [one.decode("utf-8", "replace") for one in fields]
     where = f"{file.url}, line {number}"
-    found.facts["separator"] = {"\t": "tab", " ": "blanks"}.get(plain.delimiter, plain.delimiter)
+    delimiter = plain.dialect.delimiter
+    found.facts["separator"] = {"\t": "tab", " ": "blanks"}.get(delimiter, delimiter)
     is_header = options.header
     if is_header is None:
         is_header = bool(options.source or options.target) or _is_header(fields, names, below, plain)
@@ -280,31 +291,35 @@ def _list_format(
 def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions) -> _ListFormat:
     """Return the format of lines without a header, whose separator is found out unless the options name it."""
     quote = None if options.quote == "none" else options.quote
-    one = _ListFormat("\t" if options.delimiter == "\\t" else options.delimiter or " ", quote, 0, [])
+    delimiter = "\t" if options.delimiter == "\\t" else options.delimiter or " "
+    one = _ListFormat(Dialect(delimiter, quote, None), 0, [])
     if options.delimiter is None:
-        tried = [one._replace(delimiter=each) for each in ("\t", ",", ";") if each.encode() in first]
+        tried = [_ListFormat(Dialect(each, quote, None), 0, []) for each in ("\t", ",", ";") if each.encode() in first]
         named = [each for each in tried if usual_columns([f.decode("latin-1") for f in _fields(first, each)])]
         # Names may have semicolons.
         is_apart = all(len(_fields(line, one)) in (2, 3) for line in lines)
-        one = next(iter(named + [each for each in tried if each.delimiter != ";" or not is_apart]), one)
+        one = next(iter(named + [each for each in tried if each.dialect.delimiter != ";" or not is_apart]), one)
     n_fields = len(_fields(first, one))
     return one._replace(n_fields=n_fields, columns=list(range(n_fields)))
 
 
 def _fields(line: bytes, list_format: _ListFormat) -> list[bytes]:
-    """Return the fields of a line. If a quote is not closed, the last field contains the line break."""
-    delimiter, quote, *_ = list_format
+    """Return the fields of a line; the whole line if it has a wrong quote, or a carriage return within it."""
     if b"\r" in line:
         return [line]
-    if delimiter == " ":
-        line = _single_blanks(line, quote)
-    if quote is None or quote.encode() not in line:
-        return [one.strip() for one in line.split(delimiter.encode())]
     try:
-        rows = csv.reader([line.decode("latin-1") + "\n"], delimiter=delimiter, quotechar=quote)
-        fields = next(rows)
-    except csv.Error:  # a field that is far too long
+        return _split(line, list_format.dialect)
+    except csv.Error:
         return [line]
+
+
+def _split(line: bytes, dialect: Dialect) -> list[bytes]:
+    """Return the fields of a line; raise csv.Error for a wrong quote."""
+    if dialect.delimiter == " ":
+        line = _single_blanks(line, dialect.quote)
+    if dialect.quote is None or dialect.quote.encode() not in line:
+        return [one.strip() for one in line.split(dialect.delimiter.encode())]
+    fields = next(python_reader([line.decode("latin-1")], dialect))
     return [one.strip(" \t").encode("latin-1") for one in fields]
 
 
@@ -312,21 +327,24 @@ def _single_blanks(text: bytes, quote: str | None) -> bytes:
     """Return lines with one blank in place of several, and none at their ends. Names in quotes stay as they are."""
     if quote is not None and quote.encode() in text:
         mark = re.escape(quote.encode())
-        quoted = rb"(" + mark + rb"[^\n" + mark + rb"]*" + mark + rb")|[ \t]+"
+        quoted = rb"((?<![^ \t\n])" + mark + rb"(?:[^\n" + mark + rb"]|" + mark + mark + rb")*" + mark + rb")|[ \t]+"
         text = re.sub(quoted, lambda found: found[1] or b" ", text)
     else:
         text = re.sub(rb"[ \t]+", b" ", text)
     return re.sub(rb"(?m)^ +| +$", b"", text)
 
 
-def _check_quotes(file: SourceFile, line: bytes, number: int, fields: list[bytes]) -> None:
-    """Raise DataError if the last field of a line begins with a quote that is not closed."""
-    if any(b"\n" in one for one in fields):
+def _check_quotes(file: SourceFile, line: bytes, number: int, list_format: _ListFormat) -> None:
+    """Raise DataError if a quote around a name of a line is wrong."""
+    try:
+        _split(line, list_format.dialect)
+    except csv.Error:
+        _, reason = wrong_quote(line, list_format.dialect, "line")
         raise DataError(
-            f"{file.url}, line {number}: a quote is not closed in {line_start(line)!r}; names have no line breaks, and "
-            f"a quote within a name in quotes is written twice; if quotes are letters, read it with --quote none (in "
-            f"Python, ingest_graph(..., quote='none'))"
-        )
+            f"{file.url}, line {number}: {reason}; names have no line breaks, and a quote "
+            f"within a name in quotes is written twice; if quotes are letters, read it with --quote none (in Python, "
+            f"ingest_graph(..., quote='none'))"
+        ) from None
 
 
 def _is_header(fields: list[bytes], names: list[str], below: list[list[bytes]], plain: _ListFormat) -> bool:
@@ -356,7 +374,7 @@ def _are_numbers(lines: list[list[bytes]], column: int) -> bool:
 
 def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -> Pairs:
     """Parse a block of lines, of which the first is line ``line`` of the file."""
-    delimiter, quote = list_format.delimiter, list_format.quote
+    delimiter, quote, _ = list_format.dialect
     if delimiter == " ":
         # Arrow's parser splits at every single blank.
         text = _single_blanks(text, quote)
@@ -369,7 +387,7 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
     types = {"source": pa.string(), "target": pa.string(), "weight": pa.float64()}
     found = dict(zip(list_format.columns, types, strict=False))
     names = [found.get(column, f"further {column}") for column in range(list_format.n_fields)]
-    if row_ends(np.frombuffer(text, np.uint8), Dialect(delimiter, quote, None)) is None:
+    if row_ends(np.frombuffer(text, np.uint8), list_format.dialect) is None:
         _raise_for_broken_line(file, text, line, list_format)
     try:
         table = pyarrow.csv.read_csv(
@@ -394,8 +412,8 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
     for number, one in enumerate(text.split(b"\n"), first_line):
         if not one.strip():
             continue
+        _check_quotes(file, one, number, list_format)
         fields = _fields(one, list_format)
-        _check_quotes(file, one, number, fields)
         if _is_edge(fields, list_format):
             continue
         wanted = "two names and a weight" if len(list_format.columns) == 3 else "two names"

@@ -64,7 +64,7 @@ def _row_name(first: int) -> RowName:
 
 
 class TablePart(Protocol):
-    """Some consecutive rows of a table."""
+    """Some rows of a table that follow each other, in whatever form its library gives them."""
 
     names: list[str]
 

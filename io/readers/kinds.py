@@ -202,7 +202,10 @@ def as_kind(column: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.Chun
 
 
 def describe_odd_values(name: str, fits: Fits) -> str | None:
-    """Return a notice if a few values make a column text, while more than half fit another kind; else None."""
+    """Return a notice if some values make a column text, while enough others fit another kind; else None.
+
+    More than half are enough, and a tenth if they are dates or times, which are hardly the text of a title.
+    """
     n_values = fits["values"]
     if not n_values or kind_of(fits) != "string":
         return None
@@ -210,7 +213,8 @@ def describe_odd_values(name: str, fits: Fits) -> str | None:
     counts = [fits["misfits"].get(kind, Misfits(0, "")).number for kind in narrower]
     kind = narrower[int(np.argmin(counts))]
     misfits = fits["misfits"].get(kind)
-    if misfits is None or 2 * misfits.number >= n_values:
+    most = 0.9 if kind in TYPED_PATTERNS else 0.5
+    if misfits is None or misfits.number >= most * n_values:
         return None
     verb = "is" if misfits.number == 1 else "are"
     return (

@@ -13,7 +13,7 @@ from .source import Partition, SourceFile, open_file, read_some
 
 
 class LinesReader(LineBasedReader):
-    """One document per line, empty lines included."""
+    """Plain text, of which every line is one document. An empty line is a document without words."""
 
     kind = "Lines"
 
@@ -51,7 +51,7 @@ class MalletReader(LineBasedReader):
 
 
 class TextFilesReader(Reader):
-    """One document per file. Its key is the file's path below the folder of the source."""
+    """Every file is one document. The document's key is the path of the file below the folder that is read."""
 
     kind = "TextFiles"
     can_skip = True

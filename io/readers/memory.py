@@ -1,5 +1,6 @@
 """Reader of documents in memory: strings, or lists of tokens."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..data import is_list_of_words
-from ..errors import DataError
+from ..errors import DataError, DataWarning
 from ..matrices.memory import is_missing
 from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, number_keys, replace_surrogates
 from .reader import InMemoryReader
@@ -17,6 +18,8 @@ from .source import Partition
 MAX_DOCUMENTS = 1 << 16
 #: Bytes that a token counts for, when the size of a batch of token lists is estimated.
 TOKEN_BYTES = 8
+#: Words of a string that is surely a text, and no name of several words.
+TEXT_WORDS = 5
 
 #: A document: its text, its tokens, or None.
 Document = str | Iterable[str] | None
@@ -78,8 +81,9 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
                 f"document {row} is {str(document)[:40]!r}: all documents must be strings, or all lists of strings"
                 f"{_hint_for_bag(document)}"
             )
-    if not are_texts:
-        _check_for_rows(documents, first)
+    # What is wrong with later documents only is no table. So the answer does not depend on the size of batches.
+    if not are_texts and first == 0:
+        _check_for_rows(documents)
     if options.encoding_errors == "replace":
         documents = [_without_surrogates(document) for document in documents]
     value_type = pa.large_string() if are_texts else pa.large_list(pa.large_string())
@@ -94,24 +98,26 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
     return Batch(number_keys(first, len(documents)), convert(values, options, lambda row: f"document {first + row}"))
 
 
-def _check_for_rows(documents: Sequence[Any], first: int) -> None:
-    """Raise DataError if documents are the rows of a table, whose texts would be taken for words.
+def _check_for_rows(documents: Sequence[Any]) -> None:
+    """Warn if documents may be the rows of a table, in which a whole text would become one word.
 
-    Each has one string, or is a tuple of the same length, and the same place always has several words.
+    They have the same length, and the same place always has several words, which may also be a name such as "new york".
+    Raises DataError if it always has as many words as a text.
     """
-    rows = [document for document in documents if document is not None]
-    length = len(rows[0]) if rows else 0
-    are_tuples = all(isinstance(row, tuple) for row in rows)
-    if not length or (len(rows) < 2 and not are_tuples) or any(len(row) != length for row in rows):
+    rows = [list(document) for document in documents if document is not None]
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
         return
-    if length > 1 and not are_tuples:
-        return
-    for place in range(length):
-        if all(len(row[place].split()) > 1 for row in rows):
-            raise DataError(
-                f"document {first} and those after it are rows with a text, such as {rows[0][place]!r:.40}, which "
-                f"would become one word: pass the texts alone, [row[{place}] for row in rows]"
-            )
+    for place, example in enumerate(rows[0]):
+        fewest = min(len(row[place].split()) for row in rows)
+        message = (
+            f"rows with a text, such as {example!r:.40}, which would become one word: pass the texts alone, "
+            f"[row[{place}] for row in rows]"
+        )
+        if fewest >= TEXT_WORDS:
+            raise DataError(f"the documents are {message}")
+        if fewest > 1 and len(rows) > 1:
+            warnings.warn(f"the documents may be {message}", DataWarning, stacklevel=2)
+            return
 
 
 def _hint_for_bag(document: Any) -> str:

@@ -30,7 +30,7 @@ Check = tuple[str, np.ndarray, np.ndarray, str]
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of a file says."""
+    """What the first lines of a file of counts say: how many documents, words and counts follow."""
 
     n_documents: int
     n_words: int

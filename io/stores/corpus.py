@@ -52,7 +52,7 @@ WORD_ORDER = ("group_ptr", "word_ids", "word_ptr", "docs", "word_to_doc_order")
 
 @dataclass(frozen=True)
 class ChunkInfo:
-    """One row of the chunk table."""
+    """The sizes of one chunk of a corpus, which are a row of its table of chunks."""
 
     documents: int
     tokens: int

@@ -387,7 +387,7 @@ class _CheckedRows:
 
 
 class _Writer:
-    """Writes chunks one after another, then matrix.json."""
+    """Writes a matrix store: blocks of rows as chunks, one after another, and in the end matrix.json."""
 
     def __init__(self, store: Store, dtype: np.dtype):
         self.store = store

@@ -98,7 +98,7 @@ class StoredGroup:
 
 
 class _Layout(NamedTuple):
-    """How one array is stored."""
+    """How the files of a Zarr store hold one array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype

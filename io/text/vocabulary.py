@@ -254,7 +254,7 @@ def _positions(words: pa.Array, distinct: pa.Array) -> np.ndarray:
 
 
 class MergedVocabulary(NamedTuple):
-    """Two vocabularies in one. V words in all."""
+    """The words of an older and of a newer vocabulary together. V words in all."""
 
     table: pa.Table  # (V,) rows: word, term_frequency, document_frequency
     only_in_old: np.ndarray  # (n,) int64: rows of the older vocabulary that became the last n rows of ``table``

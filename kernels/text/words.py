@@ -259,15 +259,27 @@ def _read_token(
     while i < stop:
         byte = data[i]
         if byte < 0x80:
+            # The lower case of such a character is one byte, too.
             packed = characters[byte]
-            width = _1
-        else:
-            packed, width = _wide_character(data, i, stop, characters)
+            if packed == np.uint32(OUTSIDE):
+                return i + _1, end, hashed ^ eight, n_characters
+            i += _1
+            n_characters += _1
+            arena[end] = packed
+            end += _1
+            eight |= np.uint64(packed) << shift
+            shift += _8
+            if shift == 64:
+                hashed = _mixed(hashed ^ eight)
+                eight = _0
+                shift = _0
+            continue
+        packed, width = _wide_character(data, i, stop, characters)
         i += width
         if packed == np.uint32(OUTSIDE):
             break
         n_characters += _1
-        while True:
+        while packed != 0:
             arena[end] = packed & np.uint32(0xFF)
             end += _1
             eight |= np.uint64(packed & np.uint32(0xFF)) << shift
@@ -277,8 +289,6 @@ def _read_token(
                 eight = _0
                 shift = _0
             packed >>= np.uint32(8)
-            if packed == 0:
-                break
     return i, end, hashed ^ eight, n_characters
 
 

@@ -7,9 +7,10 @@ computed in the current epoch.
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from ...io.errors import DataError
@@ -18,8 +19,7 @@ from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.object_stores import REQUESTS
 from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
 from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, nbytes
-from .data import TrainingData, count_shards, shard_chunks
-from .evaluation import Evaluator
+from .data import TrainingData, count_shards, reference, shard_chunks
 from .events import (
     CellsTrained,
     Described,
@@ -35,7 +35,7 @@ from .executors import Executor
 from .grid import has_grid
 from .memory import Capacity, begin_peak, peak_bytes
 from .plan import describe_devices, must_compile, plan_run
-from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run
+from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run, name_blocks
 from .sweeps import RangeSweep
 from .training import Training
 from .worker import tasks
@@ -47,6 +47,78 @@ SHARED_BYTES = 1 << 16
 
 #: Share of the sweeps in the time of a step of a grid, for the display of progress. Cells take the rest.
 SWEEP_SHARE = 0.1
+#: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
+SCORES_PER_THREAD = 4
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Scores the models of a run.
+
+    Parameters
+    ----------
+    executor : Executor
+        Where the tasks run.
+    training : Training
+        What is trained. Without held-out data, a model is scored on what is trained only. The first epoch is evaluated,
+        too, and the last one, unless a callback ends training.
+    job : tasks.Job
+        What its tasks need.
+    threads : int
+        Number of threads of all workers.
+    """
+
+    executor: Executor
+    training: Training
+    job: tasks.Job
+    threads: int
+
+    def is_due(self, step: int, rows: list[Metrics]) -> bool:
+        """Return whether the model is evaluated after a step. ``rows`` has the metrics of all steps until then."""
+        training = self.training
+        if not training.evaluate_every or step % self.job.needs.rounds:
+            return False
+        epoch = self.job.epoch(step)
+        is_planned = epoch in (1, training.epochs) or epoch % training.evaluate_every == 0
+        # Training ends with the epoch that converges, so it is the last one.
+        return is_planned or training.algorithm.scores.converged(rows)
+
+    def scores(self, step: int) -> Metrics:
+        """Return the scores of the model after a step, whose shared arrays are stored."""
+        metrics = self._score(self.training.data, step, self._state_steps(step), held_out=False)
+        held_out = self.training.held_out
+        if held_out is not None and held_out.n_tokens:
+            metrics |= self._score(held_out, step, [0] * len(held_out.chunks), held_out=True)
+        return metrics
+
+    def _state_steps(self, step: int) -> list[int]:
+        """Return the step at which each chunk was swept last."""
+        needs = self.job.needs
+        n_chunks = self.job.n_chunks
+        steps = []
+        for shard in range(count_shards(n_chunks, needs.shards)):
+            last = step - (step - 1 - shard) % needs.rounds
+            steps += [last] * len(shard_chunks(n_chunks, needs.shards, shard))
+        return steps
+
+    def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
+        place = reference(data)
+        chunks: Sequence[int] = range(len(data.chunks))
+        most = self.job.algorithm.scores.most_chunks
+        if not held_out and most is not None and len(chunks) > most:
+            chunks = [i * len(chunks) // most for i in range(most)]
+        size = max(1, len(chunks) // (SCORES_PER_THREAD * self.threads))
+        arguments = []
+        for first in range(0, len(chunks), size):
+            part = list(chunks[first : first + size])
+            arguments.append((self.job, place, part, step, [state_steps[chunk] for chunk in part]))
+        scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.job.name}-{step}")
+        sums: Arrays = {}
+        for chunk_sums in chain.from_iterable(scored):
+            sums = add(sums, chunk_sums)
+        if not sums:
+            return {}
+        return self.job.algorithm.scores.metrics(sums, held_out)
 
 
 def train(training: Training, executor: Executor) -> str:
@@ -113,7 +185,7 @@ class _Engine:
         self.stored_cut = stored.cut
         if training.cut is not None:
             self.algorithm = stored
-        self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.advice)
+        self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.smaller)
         if self.found is None:
             self.begun = self.algorithm
         self.training = replace(training, algorithm=self.algorithm)
@@ -231,7 +303,7 @@ class _Engine:
 
     def _idle_warning(self) -> str:
         """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
-        n_tasks = -(-len(self.shards) // self.needs.rounds) * self.needs.ranges
+        n_tasks = -(-len(self.shards) // self.needs.rounds)
         if self.grid is not None:
             n_tasks = self.grid.n_blocks
         if n_tasks >= self.threads:
@@ -281,12 +353,14 @@ class _Engine:
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
         self.run = replace(training.run.take_over(is_new=found is None), blocks=blocks_folder(found or {}))
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
+        is_cut_again = found is not None and self.algorithm.cut != self.stored_cut
         if self.algorithm.cut != self.begun.cut:
             description["cut"] = self.algorithm.cut
-        if found is None or self.algorithm.cut == self.stored_cut or self.run.step < 0:
-            self._write_meta(description)
-        else:
+            description["blocks"] = name_blocks(self.algorithm.cut) if is_cut_again else self.run.blocks
+        if is_cut_again and self.run.step >= 0:
             self._recut(description)
+        else:
+            self._write_meta(description)
         self.job = tasks.Job(
             training=training.for_tasks(self.run.for_tasks()),
             n_chunks=len(self.data.chunks),

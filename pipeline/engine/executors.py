@@ -386,8 +386,8 @@ class OnDask(Executor):
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""
         from .cluster.columns import trained_topic
-        from .cluster.grid import ClusterGrid
         from .cluster.pool import balanced_places
+        from .cluster.sweep import ClusterGrid
         from .worker.grid_training import plan_grid
 
         capacities = self.capacities(devices=phase.job.needs.device != "cpu")

@@ -1,7 +1,9 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 
 from ...io.errors import DataError
@@ -15,8 +17,8 @@ from .device import sends_device_memory
 from .executors import Executor
 from .grid import has_grid
 from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
-from .training import Advice
-from .worker.overlap import MAX_AHEAD
+from .training import Alternative, Cut
+from .worker.overlap import AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25
@@ -87,12 +89,8 @@ class TooLarge(DataError):
 
     def __init__(self, message: str, limit: int = UNLIMITED, remedies: Mapping[str, int] = MappingProxyType({})):
         super().__init__(message)
-        self.limit = limit  # bytes of the smallest memory limit that is enough
+        self.limit = limit  # bytes of the smallest memory limit that is enough; UNLIMITED if a CUDA device is too small
         self.remedies = remedies  # "memory", "threads" or "n_workers", and its value
-
-
-#: Returns the algorithm with its model cut into a number of blocks.
-Cut = Callable[[int], AnyAlgorithm]
 
 
 def plan_run(
@@ -100,14 +98,14 @@ def plan_run(
     cut: Cut | None,
     data: TrainingData,
     workers: Sequence[Capacity],
-    advice: Advice | None = None,
+    smaller: Callable[[], Iterator[Alternative]] | None = None,
 ) -> tuple[AnyAlgorithm, MemoryPlan]:
     """Return the algorithm, cut into the least number of blocks with which its tasks fit the workers, and the plan.
 
     ``algorithm`` is taken as it is if it fits, or if there is no ``cut``: its results then depend on the blocks, or
-    the user has chosen them. Raises DataError with the best remedies if nothing fits.
+    the user has chosen them. If nothing fits, raises DataError with the best remedies, of which the largest of the
+    ``smaller`` models that fits may be one.
     """
-    advice = advice or Advice()
     try:
         return algorithm, _fitting(algorithm, data, workers)
     except TooLarge as error:
@@ -117,8 +115,11 @@ def plan_run(
         return fitting
     remedies = _remedies(algorithm, cut, data, workers, best)
     advised = [ADVICE[name].format(value >> 20 if name == "memory" else value) for name, value in remedies.items()]
-    if len(advised) < MOST_REMEDIES and advice.size:
-        advised.append(advice.size)
+    if len(advised) < MOST_REMEDIES and smaller is not None:
+        others = (other for other in smaller() if _fits(other.algorithm, other.cut, data, workers))
+        advised += [other.advice for other in islice(others, 1)]
+    if best.limit == UNLIMITED:
+        advised.append("choose device 'cpu'")
     raise TooLarge(f"{best}: {', or '.join(advised)}", best.limit, remedies)
 
 
@@ -155,10 +156,27 @@ def _least_cut(
 
 
 def _fitting(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> MemoryPlan:
+    """Return the tightest plan of the workers; raise TooLarge for the one that lacks most."""
     # Most workers are equal, and a plan looks at all chunks.
     kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
-    plans = [make_plan(algorithm, data, worker, len(workers)) for worker in kinds.values()]
+    plans, errors = [], []
+    for worker in kinds.values():
+        try:
+            plans.append(make_plan(algorithm, data, worker, len(workers)))
+        except TooLarge as error:
+            errors.append(error)
+    if errors:
+        raise max(errors, key=lambda error: error.limit)
     return min(plans, key=lambda plan: plan.cache)
+
+
+def _fits(algorithm: AnyAlgorithm, cut: Cut | None, data: TrainingData, workers: Sequence[Capacity]) -> bool:
+    """Return whether tasks fit the workers, perhaps with the model cut."""
+    try:
+        _fitting(algorithm, data, workers)
+    except TooLarge as error:
+        return _least_cut(cut, data, workers, error)[0] is not None
+    return True
 
 
 def _remedies(
@@ -167,18 +185,18 @@ def _remedies(
     """Return at most two remedies by name, the best first. Each was tried: the run fits if nothing else changes."""
 
     def fits(changed: Sequence[Capacity]) -> bool:
-        try:
-            _fitting(algorithm, data, changed)
-        except TooLarge as error:
-            return _least_cut(cut, data, changed, error)[0] is not None
-        return True
+        return _fits(algorithm, cut, data, changed)
+
+    def too_many(threads: int) -> bool:
+        return not fits([replace(worker, threads=min(worker.threads, threads)) for worker in workers])
 
     remedies = {}
-    for threads in range(max(worker.threads for worker in workers) - 1, 0, -1):
-        if fits([replace(worker, threads=min(worker.threads, threads)) for worker in workers]):
-            remedies["threads"] = threads
-            break
-    remedies["memory"] = best.limit
+    # A search, because a plan looks at all chunks, and a worker may have a hundred threads.
+    threads = bisect_left(range(1, max(worker.threads for worker in workers)), True, key=too_many)
+    if threads:
+        remedies["threads"] = threads
+    if best.limit < UNLIMITED:
+        remedies["memory"] = best.limit
     smallest = min(workers, key=lambda worker: worker.memory)
     n_workers = len(workers)
     while len(remedies) < MOST_REMEDIES and n_workers < MOST_WORKERS * len(workers):
@@ -188,9 +206,7 @@ def _remedies(
     return remedies
 
 
-def make_plan(
-    algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1, advice: Advice | None = None
-) -> MemoryPlan:
+def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> MemoryPlan:
     """Return the plan of one of ``n_workers`` workers; raise TooLarge, with the numbers, if its tasks do not fit."""
     needs = algorithm.needs(data, n_workers)
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
@@ -206,7 +222,7 @@ def make_plan(
         kept = 0
     available = usable_bytes(capacity.memory)
     if needs.device != "cpu":
-        _check_device(needs, max(estimate.device for estimate in estimates), capacity, advice or Advice())
+        _check_device(needs, max(estimate.device for estimate in estimates), capacity)
     pinned = 0
     if not capacity.device:
         largest = replace(largest, device=0)
@@ -222,10 +238,9 @@ def make_plan(
         kept = min(needs.kept, int(left * KEPT_OF_REST))
         held = min(waiting, int((left - kept) * HELD_OF_REST))
         left -= kept + held
-    # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
-    # left, because a cache saves more.
+    # Buffers for reading ahead and for writing behind, or a share of what is left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
-    buffers = min(2 * MAX_AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
+    buffers = min(2 * AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
     # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)
@@ -244,7 +259,7 @@ def make_plan(
     )
 
 
-def _check_device(needs: Needs, needed: int, capacity: Capacity, advice: Advice) -> None:
+def _check_device(needs: Needs, needed: int, capacity: Capacity) -> None:
     if needs.device == "cuda" and not capacity.device:
         raise ValueError(
             f"device is 'cuda', but {capacity.title} has no CUDA device that works: use a machine that has one "
@@ -253,11 +268,9 @@ def _check_device(needs: Needs, needed: int, capacity: Capacity, advice: Advice)
     each = int(capacity.device * PLANNED_SHARE) // capacity.threads
     # Without a device, device 'auto' runs on the CPU, and there is nothing to check.
     if capacity.device and needed > each:
-        raise DataError(
+        raise TooLarge(
             f"a task needs {format_bytes(needed)} of device memory, but {capacity.title} has "
-            f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
-            f"use fewer threads per worker, {advice.size}, ingest with a smaller chunk_tokens, or choose "
-            f"device 'cpu'"
+            f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free)"
         )
 
 

@@ -6,7 +6,7 @@ Layout below the URL::
     HEAD                                  the last committed step, and who wrote the steps that are kept; written last
     epochs/<step>-<owner>/metrics.jsonl   one row per committed step
     epochs/<step>-<owner>/shared          Zarr group: the model's shared arrays
-    epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model; blocks-<n> if it was cut again, into n
+    epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model; blocks-<n>-<ranges> if it was cut again
     epochs/<step>-<owner>/state/<chunk>   Zarr group: the chunk's state
 
 The owner is the number of the process that wrote the step, see ``io.stores.commit``.
@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
+from typing import Any
 
 from ...io.errors import DataError
 from ...io.stores.commit import CommitFile, read_commit, take_over
@@ -138,6 +139,7 @@ class RunStore:
         # Another process may have overwritten the run since this object read HEAD last.
         self._known_owners.clear()
         self._known_owners.update(head.owners)
+        self.__dict__.pop("_known_blocks", None)
         return head.step
 
     @property
@@ -300,7 +302,15 @@ class OwnedRun(RunStore):
 
 def blocks_folder(meta: JsonObject) -> str:
     """Return the name of the folder of blocks, given the content of run.json."""
-    return f"blocks-{len(meta['cut']['bounds']) - 1}" if "cut" in meta else "blocks"
+    if "cut" not in meta:
+        return "blocks"
+    # Earlier versions did not store the name.
+    return str(meta.get("blocks") or f"blocks-{len(meta['cut']['bounds']) - 1}")
+
+
+def name_blocks(cut: Mapping[str, Any]) -> str:
+    """Return a name for the folder of blocks that no other cut of the same run has."""
+    return f"blocks-{len(cut['bounds']) - 1}-{cut.get('n_ranges', 1)}"
 
 
 def step_folder(step: int, owner: int) -> str:

@@ -4,7 +4,6 @@ import re
 import threading
 import time
 from bisect import bisect_right
-from collections import OrderedDict
 from dataclasses import fields
 from functools import cached_property, lru_cache
 
@@ -122,8 +121,8 @@ class SourceTexts:
         self.table = table
         self.corpus = table.corpus
         self._lock = threading.Lock()
-        self._partitions: dict[str, list[Partition]] = {}
-        self._contents: OrderedDict[tuple[str, int], tuple[list[str], pa.Array]] = OrderedDict()
+        self._partitions = lru_cache(None)(self._read_partitions)
+        self._texts = lru_cache(CACHED_GROUPS)(self._read)
 
     @cached_property
     def identity(self) -> dict[str, object]:
@@ -154,57 +153,42 @@ class SourceTexts:
     def text(self, number: int, row: dict[str, object]) -> str | None:
         """Return the text of a document; None if its source is gone, has no text, or if the search takes too long."""
         with self._lock:
-            reader = self._reader
-            if reader is None:
+            if self._reader is None:
                 return None
             try:
-                return self._find(reader, number, str(row.get("file", "")), str(row["key"]))
+                return self._find(number, str(row.get("file", "")), str(row["key"]))
             except (DataError, OSError, ValueError, IndexError):
                 return None
 
-    def _find(self, reader: Reader, number: int, url: str, key: str) -> str | None:
-        partitions = self._partitions_of(reader, url)
+    def _find(self, number: int, url: str, key: str) -> str | None:
+        n_partitions = len(self._partitions(url))
         end = time.monotonic() + TEXT_SECONDS
-        guess = round(self._share_of_file(number, url) * (len(partitions) - 1))
-        for index in sorted(range(len(partitions)), key=lambda index: abs(index - guess)):
-            keys, texts = self._read(reader, url, index, partitions[index])
+        # The place of the document in a source of one file. The table does not say where one of several files begins.
+        guess = round(number / len(self.table) * (n_partitions - 1))
+        for index in sorted(range(n_partitions), key=lambda index: abs(index - guess)):
+            keys, texts = self._texts(url, index)
             if key in keys:
                 return str(texts[keys.index(key)].as_py())
             if time.monotonic() > end:
                 return None
         return None
 
-    def _partitions_of(self, reader: Reader, url: str) -> list[Partition]:
-        if url not in self._partitions:
-            files = [file for file in reader.files if file.stored_url == url]
-            self._partitions[url] = list(reader.only(files).partitions())
-        return self._partitions[url]
+    def _read_partitions(self, url: str) -> list[Partition]:
+        assert self._reader is not None, "texts are read only if the source is unchanged"
+        files = [file for file in self._reader.files if file.stored_url == url]
+        return list(self._reader.only(files).partitions())
 
-    def _share_of_file(self, number: int, url: str) -> float:
-        """Return about which share of a file's documents comes before this one."""
-        if len(self._partitions[url]) < 2:
-            return 0.0
-        n_documents = len(self.table)
-        has_one_file = self.table.row(0)["file"] == self.table.row(n_documents - 1)["file"]
-        if has_one_file:
-            return number / n_documents
-        # The table of documents does not say where a file begins in it.
-        return 0.5
-
-    def _read(self, reader: Reader, url: str, index: int, partition: Partition) -> tuple[list[str], pa.Array]:
-        name = (url, index)
-        if name not in self._contents:
-            keys: list[str] = []
-            contents: list[pa.Array] = []
-            for batch in reader.read(partition):
-                if isinstance(batch.content, Bag):
-                    raise ValueError("counted words have no text")
-                keys += batch.keys.to_pylist()
-                contents.append(_as_texts(batch.content))
-            self._contents[name] = (keys, pa.chunked_array(contents, pa.large_string()))
-            if len(self._contents) > CACHED_GROUPS:
-                self._contents.popitem(last=False)
-        return self._contents[name]
+    def _read(self, url: str, index: int) -> tuple[list[str], pa.Array]:
+        """Return the keys and the texts of one partition of a file."""
+        assert self._reader is not None, "texts are read only if the source is unchanged"
+        keys: list[str] = []
+        contents: list[pa.Array] = []
+        for batch in self._reader.read(self._partitions(url)[index]):
+            if isinstance(batch.content, Bag):
+                raise ValueError("counted words have no text")
+            keys += batch.keys.to_pylist()
+            contents.append(_as_texts(batch.content))
+        return keys, pa.chunked_array(contents, pa.large_string())
 
     def tokens(self, text: str) -> list[tuple[int, int, str]]:
         """Return the first position of each token of a text, the position after it, and the token in lower case.

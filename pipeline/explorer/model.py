@@ -1,10 +1,13 @@
-"""The model that a page shows: opened from a run or a folder, and read when its parts are needed."""
+"""The model that a page shows, read when its parts are needed, the search for its words, and the base of explorers."""
 
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse
 
 from ...io.errors import DataError
@@ -18,7 +21,37 @@ from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
 from ..models.registry import load_model, model_of_run
 from .table import Distributions
-from .words import WordSearch
+
+
+class WordSearch:
+    """Finds words by their spelling, in upper or lower case. The number of a word is its place in ``words``."""
+
+    def __init__(self, words: Sequence[str]):
+        # Words and texts are folded by the same function: those of Python and Arrow differ for some letters.
+        folded = [word.casefold() for word in words]
+        self._folded = pa.array(folded, pa.large_string())
+        self._first = {word: number for number, word in reversed(list(enumerate(folded)))}
+
+    def first(self, word: str) -> int:
+        """Return the number of the first word with this spelling, or -1."""
+        return self._first.get(word.casefold(), -1)
+
+    def containing(self, text: str, limit: int) -> list[int]:
+        """Return the numbers of words that contain a text: those equal to it first, then those that begin with it."""
+        wanted = text.casefold()
+        if not wanted:
+            return []
+        equal = _numbers(pc.equal(self._folded, wanted))
+        beginning = _numbers(pc.starts_with(self._folded, wanted))
+        containing = _numbers(pc.match_substring(self._folded, wanted))
+        # Enough of each, also if the first ones were found before.
+        found = [*equal[:limit], *beginning[: 2 * limit], *containing[: 3 * limit]]
+        return list(dict.fromkeys(found))[:limit]
+
+
+def _numbers(are_found: pa.Array) -> list[int]:
+    """Return the numbers of the words for which a boolean array is true."""
+    return np.flatnonzero(are_found.to_numpy(zero_copy_only=False)).tolist()
 
 
 class ExploredModel:
@@ -89,7 +122,7 @@ class ExploredModel:
 
     @cached_property
     def search(self) -> WordSearch:
-        """Finds words by what users type."""
+        """Finds words whose spelling contains what a user types."""
         return WordSearch(self.words)
 
     @cached_property
@@ -158,3 +191,31 @@ def corpus_of(model: ExploredModel, given: str | None) -> Corpus | None:
         return Corpus(model.data)
     except (DataError, ValueError):
         return None
+
+
+class Explorer(ABC):
+    """Answers a page's requests. The method ``answer_x`` answers the path ``api/x``; the query has its parameters.
+
+    ``comparison`` is how the model differs from another one, or None.
+    """
+
+    def __init__(self, model: ExploredModel, comparison: JsonObject | None = None):
+        self.model = model
+        self.comparison = comparison
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin to read what later answers need. The page is usable meanwhile."""
+
+    def stop(self) -> None:
+        """Stop reading; by default, there is nothing to stop."""
+
+    @abstractmethod
+    def answer_model(self) -> JsonObject:
+        """Return what the page shows first."""
+
+    def answer_comparison(self) -> JsonObject:
+        """Return how the model differs from another one."""
+        if self.comparison is None:
+            raise DataError("there is no other model to compare with: start with --compare MODEL")
+        return self.comparison

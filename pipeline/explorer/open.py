@@ -5,8 +5,7 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
-from .base import Explorer
-from .model import ExploredModel, corpus_of
+from .model import ExploredModel, Explorer, corpus_of
 from .page import Page
 from .topics import TopicExplorer
 from .vectors import VectorExplorer

@@ -19,7 +19,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from ...io.errors import DataError
 from ...io.stores.store import JsonObject
-from .base import Explorer
+from .model import Explorer
 from .page import Page
 
 ADDRESS = "127.0.0.1"

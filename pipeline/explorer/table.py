@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -51,15 +51,6 @@ class TopicTable(NamedTuple):
         logs = np.log(self.probabilities[start:stop])
         relevance = logs - (1 - TITLE_LAMBDA) * np.log(np.maximum(self.overall[words], 1e-12))
         return words[top_indices(relevance, n)]
-
-    def as_arrays(self) -> Arrays:
-        """Return the arrays by name."""
-        return self._asdict()
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Return the table of arrays that `as_arrays` gave."""
-        return cls(**{name: arrays[name] for name in cls._fields})
 
 
 class Distributions(NamedTuple):

@@ -11,9 +11,8 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import Arrays, JsonObject
 from ...io.text.vocabulary import find_word_ids, translate_words
 from ..models.vectors.similarity import top_indices
-from .base import Explorer
 from .documents import DocumentTable, SourceTexts
-from .model import ExploredModel
+from .model import ExploredModel, Explorer
 from .scan import Scan
 from .table import FORMAT, TopicTable, build_table, cached_arrays, rounded
 
@@ -36,20 +35,17 @@ class TopicExplorer(Explorer):
 
     def __init__(self, model: ExploredModel, corpus: Corpus | None, limit: int, comparison: JsonObject | None = None):
         super().__init__(model, comparison)
-        self.table = TopicTable.from_arrays(cached_arrays(f"topics-{FORMAT}-{model.kind}-{model.digest}", self._build))
+        self.table = TopicTable(**cached_arrays(f"topics-{FORMAT}-{model.kind}-{model.digest}", self._build))
         self.documents: DocumentTable | None = None
         self.scan: Scan | None = None
         if corpus is not None and corpus.n_documents:
-            self._open(corpus, limit)
+            self.documents = DocumentTable(corpus)
+            self.texts = SourceTexts(self.documents)
+            self.corpus = corpus
+            self.scan = Scan(self.documents, self._shares, self.n_topics, limit)
 
     def _build(self) -> Arrays:
-        return build_table(self.model.distributions).as_arrays()
-
-    def _open(self, corpus: Corpus, limit: int) -> None:
-        self.documents = DocumentTable(corpus)
-        self.texts = SourceTexts(self.documents)
-        self.corpus = corpus
-        self.scan = Scan(self.documents, self._shares, self.n_topics, limit)
+        return build_table(self.model.distributions)._asdict()
 
     def start(self) -> None:
         """Begin to read what later answers need. The page is usable meanwhile."""
@@ -81,7 +77,7 @@ class TopicExplorer(Explorer):
     # --- answers ---
 
     def answer_model(self) -> JsonObject:
-        """The model as a whole: the map, and a line for each topic."""
+        """Return what the page shows first: the map, and the size and the first words of each topic."""
         words = self.model.words
         heads = [[words[v] for v in self.table.most_relevant(topic, TITLE_WORDS)] for topic in range(self.n_topics)]
         return {
@@ -102,7 +98,7 @@ class TopicExplorer(Explorer):
         }
 
     def answer_topic(self, topic: int) -> JsonObject:
-        """One topic: its words, the topics near it and those that occur with it."""
+        """Return the words of a topic, and the topics near it."""
         start, stop = self.table.word_ptr[topic], self.table.word_ptr[topic + 1]
         ids = self.table.words[start:stop]
         near = zip(self.table.near[topic].tolist(), rounded(self.table.distances[topic], 3), strict=True)
@@ -117,10 +113,15 @@ class TopicExplorer(Explorer):
         }
 
     def answer_documents(self, topic: int) -> JsonObject:
-        """The documents that have most of a topic, and topics that occur with it, as far as documents were seen."""
+        """Return the documents that have most of a topic, and topics in the same documents, of those seen so far."""
         if self.scan is None or self.documents is None:
             return {"seen": 0, "wanted": 0, "documents": [], "together": [], "failure": ""}
-        found = [self._listed(number, share) for number, share in self.scan.documents(topic)]
+        found = []
+        for number, share in self.scan.documents(topic):
+            key = str(self.documents.row(number)["key"])
+            # The first words, as the vocabulary has them: texts would take too long for a list.
+            words = " ".join(self._corpus_words[v] for v in self.documents.words(number)[:40])
+            found.append({"document": number, "key": key, "share": round(share, 4), "start": words[:SNIPPET]})
         together = self.scan.together(topic, LISTED_TOPICS)
         return {
             "seen": self.scan.seen,
@@ -130,25 +131,14 @@ class TopicExplorer(Explorer):
             "failure": self.scan.failure,
         }
 
-    def _listed(self, number: int, share: float) -> JsonObject:
-        assert self.documents is not None, "documents are listed only if there is a corpus"
-        row = self.documents.row(number)
-        return {"document": number, "key": str(row["key"]), "share": round(share, 4), "start": self._snippet(number)}
-
-    def _snippet(self, number: int) -> str:
-        """Return the first words of a document, as the vocabulary has them: texts would take too long for a list."""
-        assert self.documents is not None, "documents are listed only if there is a corpus"
-        ids = self.documents.words(number)[:40]
-        return " ".join(self._corpus_words[v] for v in ids)[:SNIPPET]
-
     def answer_groups(self, topic: int, column: str) -> JsonObject:
-        """The mean share of a topic in groups of documents, by a column of metadata."""
+        """Return the mean share of a topic in each group of documents; a column of metadata names the groups."""
         if self.scan is None or self.documents is None or column not in self.documents.corpus.kept_columns:
             raise DataError(f"the corpus has no column {column!r}")
         return {"column": column, "groups": self.scan.groups(column, topic)}
 
     def answer_word(self, word: int) -> JsonObject:
-        """The topics of a word."""
+        """Return the topics that a word occurs in, and the share of its occurrences that each has."""
         shares = self.model.distributions.rows(np.array([word]))[0]
         weights = shares * self.table.sizes
         given_word = weights / max(float(weights.sum()), 1e-300)
@@ -165,7 +155,7 @@ class TopicExplorer(Explorer):
         }
 
     def answer_document(self, document: int) -> JsonObject:
-        """A document: its metadata, its topics and its text, each word with its most likely topic."""
+        """Return the metadata, the topics and the text of a document, each word with its most likely topic."""
         if self.documents is None or not 0 <= document < len(self.documents):
             raise DataError(f"there is no document {document}")
         row = self.documents.row(document)
@@ -189,7 +179,7 @@ class TopicExplorer(Explorer):
         }
 
     def answer_search(self, text: str) -> JsonObject:
-        """Words, topics and documents that contain a text."""
+        """Return words, names of topics and keys of documents that contain a text."""
         text = text.strip()[:100]
         if not text:
             return {"words": [], "topics": [], "documents": []}

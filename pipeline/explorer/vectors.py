@@ -11,11 +11,9 @@ from ...io.stores.store import Arrays, JsonObject
 from ..models.base.capabilities import HasWordVectors
 from ..models.vectors.similarity import row_lengths, top_indices
 from ..models.vectors.vectors import WordVectors
-from .base import Explorer
 from .layout import map_points, reduce_dimensions, squared_distances
-from .model import ExploredModel
+from .model import ExploredModel, Explorer, WordSearch
 from .table import cached_arrays, rounded
-from .words import WordSearch
 
 #: Most frequent words on the map, and nodes of a graph. Names of nodes need less space, and colours tell more.
 MAP_WORDS = 1000
@@ -85,7 +83,7 @@ class VectorExplorer(Explorer):
     # --- answers ---
 
     def answer_model(self) -> JsonObject:
-        """The map of the most frequent words."""
+        """Return the map of the most frequent words."""
         words = self.vectors.index_to_key
         ids = self.map["ids"].tolist()
         names = [words[number] for number in ids]
@@ -114,14 +112,14 @@ class VectorExplorer(Explorer):
         return answer
 
     def answer_comparison(self) -> JsonObject:
-        """How the neighbours of words differ from those in another model."""
+        """Return how the neighbours of words differ from those in another model."""
         comparison = super().answer_comparison()
         ids = self.vectors.key_to_index
         moved = [{**change, "id": ids.get(str(change["word"]), -1)} for change in comparison.get("moved", [])]
         return {**comparison, "moved": moved}
 
     def answer_neighbours(self, word: int) -> JsonObject:
-        """The nearest words of a word."""
+        """Return the words whose vectors are most similar to that of a word."""
         vectors = self.vectors
         name = vectors.index_to_key[word]
         answer: JsonObject = {"id": word, "word": name, "near": self._near([word])}
@@ -132,12 +130,12 @@ class VectorExplorer(Explorer):
         return answer
 
     def answer_analogy(self, a: str, b: str, c: str) -> JsonObject:
-        """Words that are to ``c`` what ``b`` is to ``a``."""
+        """Return words that are to ``c`` what ``b`` is to ``a``."""
         numbers = [self._number(word) for word in (a, b, c)]
         return {"near": self._near(numbers[1:], numbers[:1])}
 
     def answer_search(self, text: str) -> JsonObject:
-        """Words that contain a text: the word itself first, then those that begin with it."""
+        """Return words that contain a text: those equal to it first, then those that begin with it."""
         found = self._search.containing(text.strip()[:100], FOUND)
         words = [{"id": number, "word": self.vectors.index_to_key[number]} for number in found]
         return {"words": words, "topics": [], "documents": []}

@@ -48,8 +48,8 @@ def ingest_graph(
         Columns with the two nodes of an edge. By default those with usual names, such as source and target, or else
         the first two.
     weight : str, default="weight"
-        Column, or attribute of edges of networkx, with the weights. It need not exist. A third column of numbers is
-        taken for weights if the names of the other two are not usual either.
+        Column, or attribute of edges of networkx, with the weights. A column of the default's name need not exist. Then
+        a third column of numbers has the weights, unless its name is that of a time, such as date.
     delimiter : str, optional
         Character between the columns of a text file. By default, this is found out.
     quote : str, default='"'

@@ -25,7 +25,7 @@ import pyarrow as pa
 import scipy
 
 from ...io.data import Data, Kind, items_of, recognise
-from ...io.errors import DataError
+from ...io.errors import DataError, DataWarning
 from ...io.matrices.names import check_unique
 from ...io.readers.memory import Document
 from ...io.readers.open import open_in_memory, open_source
@@ -141,7 +141,7 @@ def ingest(
         executor.check_folders([], written=[job.corpus])
         corpus = Ingest(reader, job, identity, executor, progress, words, check_lock=check).run()
     for notice in corpus.meta["about"].get("warnings", []):
-        warnings.warn(f"{corpus_url}: {notice}", stacklevel=2)
+        warnings.warn(f"{corpus_url}: {notice}", DataWarning, stacklevel=2)
     return corpus
 
 

@@ -46,12 +46,12 @@ class IngestJob:
 
     @property
     def content(self) -> Store:
-        """The content of the corpus: chunks and tables."""
+        """The folder of the chunks and tables of the corpus that this ingest makes."""
         return self.store.child(self.folder)
 
     @property
     def files(self) -> Store:
-        """The work files."""
+        """The folder of the work files, which are deleted in the end."""
         return self.store.child(self.work)
 
 
@@ -68,7 +68,7 @@ class DocumentRange(NamedTuple):
 
 
 class PartitionCounts(TypedDict):
-    """What `tasks.count_partition` returns."""
+    """The sizes of a partition of the source, as `tasks.count_partition` found them."""
 
     documents: int
     counted: int  # documents that are not held out; only they count for the frequencies of words
@@ -81,14 +81,14 @@ class PartitionCounts(TypedDict):
 
 
 class BucketCounts(TypedDict):
-    """What `tasks.merge_bucket` returns."""
+    """How many words of a bucket there are, and how many become part of the vocabulary; see `tasks.merge_bucket`."""
 
     words: int
     kept: int
 
 
 class EncodedCounts(TypedDict):
-    """What `tasks.number_partitions` returns."""
+    """The sizes of some partitions in words of the vocabulary, as `tasks.number_partitions` found them."""
 
     tokens: int
     unseen: int  # tokens whose words are not in the vocabulary
@@ -97,7 +97,7 @@ class EncodedCounts(TypedDict):
 
 
 class WrittenChunk(TypedDict):
-    """What `tasks.gather_chunk` returns."""
+    """What is known of a chunk of the corpus after `tasks.gather_chunk` has written it."""
 
     info: dict[str, int]  # the fields of ChunkInfo
     digest: str  # SHA-256 of the documents

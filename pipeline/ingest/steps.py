@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 class Ingest:
-    """One call of `ingest`."""
+    """One call of `ingest`: the steps from the files of a source to a complete corpus."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Ingest:
         return voc.count_given(self.given, merged)
 
     def _chunk_tokens(self, encoded: list[EncodedCounts]) -> int:
-        """Return the maximum size of a chunk."""
+        """Return the most tokens that a chunk may have."""
         tokens = sum(counts["tokens"] for counts in encoded)
         return self.job.options.chunk_tokens or default_chunk_tokens(tokens, _longest(encoded))
 

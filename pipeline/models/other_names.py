@@ -22,8 +22,27 @@ _INFERENCE = "leave it out: it limits the inference of one document; the number 
 _VECTOR_SIZE = "its name is vector_size, as in Word2Vec"
 _NUM_WALKS = "its name is num_walks"
 _INDEX_TO_KEY = "its name is index_to_key, as in gensim 4"
+_MOST_SIMILAR = "most_similar takes words and vectors"
 _TO_GENSIM = "to_gensim returns a copy as gensim's KeyedVectors, which has it"
 _RETRAIN = "leave it out: one epoch is exact, and retrain is the number of further ones"
+
+#: Methods of gensim's KeyedVectors that `WordVectors` does not have.
+_ONLY_IN_GENSIM = (
+    "add_vector",
+    "add_vectors",
+    "closer_than",
+    "distances",
+    "doesnt_match",
+    "most_similar_cosmul",
+    "most_similar_to_given",
+    "n_similarity",
+    "rank",
+    "rank_by_centrality",
+    "relative_cosine_similarity",
+    "vectors_for_all",
+    "wmdistance",
+    "words_closer_than",
+)
 
 #: Parameters, by the class whose models do not have them.
 PARAMETERS = {
@@ -172,6 +191,7 @@ ATTRIBUTES = {
         "get_latest_training_loss": "history_ has the loss of every epoch",
         "score": "word vectors give documents no likelihood; see held_out_loss in history_",
     },
+    "Node2Vec": {"evaluate": "pass the rows of transform to scikit-learn, which has classifiers and cross-validation"},
     "Word2Vec": {"evaluate": "wv.evaluate_word_pairs and wv.evaluate_word_analogies compare with human judgments"},
     "RandomIndexing": {"score": "random indexing gives documents no likelihood; see match_halves"},
     "WordVectors": {
@@ -179,13 +199,16 @@ ATTRIBUTES = {
         "index2word": _INDEX_TO_KEY,
         "index2entity": _INDEX_TO_KEY,
         "word_vec": "get_vector returns the vector of a word, as in gensim 4",
-        "words_closer_than": "its name is closer_than, as in gensim 4",
         "init_sims": "get_normed_vectors returns the vectors with length 1",
-        "add_vector": _TO_GENSIM,
-        "add_vectors": _TO_GENSIM,
-        "vectors_for_all": _TO_GENSIM,
-        "wmdistance": _TO_GENSIM,
-    },
+        "get_vecattr": "counts has how often each word occurs, in the order of index_to_key",
+        "has_index_for": "'word in vectors' says whether there is a vector",
+        "similar_by_word": _MOST_SIMILAR,
+        "similar_by_key": _MOST_SIMILAR,
+        "similar_by_vector": _MOST_SIMILAR,
+        "distance": "similarity returns 1 minus the distance",
+        "save_word2vec_format": "save writes this format for names that end in .txt, .vec or .bin",
+    }
+    | dict.fromkeys(_ONLY_IN_GENSIM, _TO_GENSIM),
 }
 
 

@@ -53,9 +53,9 @@ def load_model(url: str) -> TextEstimator:
     return stored_class(kind, url, f"a model of kind {kind!r}").load(url)
 
 
-def model_of_run(url: str, with_previous: bool = True) -> TextEstimator:
-    """Read the model that a run of any kind committed last. The arguments are those of `Estimator.from_run`."""
-    return class_of_run(RunStore(url)).from_run(url, with_previous)
+def model_of_run(url: str) -> TextEstimator:
+    """Read the model that a run of any kind committed last."""
+    return class_of_run(RunStore(url)).from_run(url)
 
 
 def estimator_of_run(run: RunStore) -> TextEstimator:

@@ -7,27 +7,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from corpusmill.io.errors import DataError, Locked
-    from corpusmill.io.stores.corpus import Corpus
-    from corpusmill.io.stores.graph import Graph
-    from corpusmill.io.stores.matrix import Matrix, write_matrix
-    from corpusmill.pipeline.commands.actions.hub import from_pretrained, push_to_hub
-    from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
-    from corpusmill.pipeline.engine.cluster.watch import TaskLost
-    from corpusmill.pipeline.engine.events import EpochFinished, RunFailed, RunFinished, RunStarted
-    from corpusmill.pipeline.ingest.graph import ingest_graph
-    from corpusmill.pipeline.ingest.ingest import ingest
-    from corpusmill.pipeline.ingest.options import IngestOptions
-    from corpusmill.pipeline.models.base.advice import TrainingWarning
-    from corpusmill.pipeline.models.lda.estimator import LDA
-    from corpusmill.pipeline.models.nmf.estimator import NMF
-    from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
-    from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing
-    from corpusmill.pipeline.models.vectors.vectors import WordVectors
-    from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
-    from corpusmill.pipeline.publishing.mlflow import MLflowCallback
-    from corpusmill.pipeline.views.early_stopping import EarlyStopping
-    from corpusmill.pipeline.views.progress import ProgressLines
+    # Each name again: type checkers take such an import for a public one.
+    from corpusmill.io.errors import DataError as DataError
+    from corpusmill.io.errors import Locked as Locked
+    from corpusmill.io.stores.corpus import Corpus as Corpus
+    from corpusmill.io.stores.graph import Graph as Graph
+    from corpusmill.io.stores.matrix import Matrix as Matrix
+    from corpusmill.io.stores.matrix import write_matrix as write_matrix
+    from corpusmill.pipeline.commands.actions.hub import from_pretrained as from_pretrained
+    from corpusmill.pipeline.commands.actions.hub import push_to_hub as push_to_hub
+    from corpusmill.pipeline.engine.cluster.open import ClusterError as ClusterError
+    from corpusmill.pipeline.engine.cluster.open import open_cluster as open_cluster
+    from corpusmill.pipeline.engine.cluster.watch import TaskLost as TaskLost
+    from corpusmill.pipeline.engine.events import EpochFinished as EpochFinished
+    from corpusmill.pipeline.engine.events import RunFailed as RunFailed
+    from corpusmill.pipeline.engine.events import RunFinished as RunFinished
+    from corpusmill.pipeline.engine.events import RunStarted as RunStarted
+    from corpusmill.pipeline.ingest.graph import ingest_graph as ingest_graph
+    from corpusmill.pipeline.ingest.ingest import ingest as ingest
+    from corpusmill.pipeline.ingest.options import IngestOptions as IngestOptions
+    from corpusmill.pipeline.models.base.advice import TrainingWarning as TrainingWarning
+    from corpusmill.pipeline.models.lda.estimator import LDA as LDA
+    from corpusmill.pipeline.models.nmf.estimator import NMF as NMF
+    from corpusmill.pipeline.models.node2vec.estimator import Node2Vec as Node2Vec
+    from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing as RandomIndexing
+    from corpusmill.pipeline.models.vectors.vectors import WordVectors as WordVectors
+    from corpusmill.pipeline.models.word2vec.estimator import Word2Vec as Word2Vec
+    from corpusmill.pipeline.publishing.mlflow import MLflowCallback as MLflowCallback
+    from corpusmill.pipeline.views.early_stopping import EarlyStopping as EarlyStopping
+    from corpusmill.pipeline.views.progress import ProgressLines as ProgressLines
 
     __version__: str
 
@@ -62,37 +70,7 @@ _MODULES = {
     "write_matrix": "corpusmill.io.stores.matrix",
 }
 
-__all__ = [
-    "LDA",
-    "NMF",
-    "ClusterError",
-    "Corpus",
-    "DataError",
-    "EarlyStopping",
-    "EpochFinished",
-    "Graph",
-    "IngestOptions",
-    "Locked",
-    "MLflowCallback",
-    "Matrix",
-    "Node2Vec",
-    "ProgressLines",
-    "RandomIndexing",
-    "RunFailed",
-    "RunFinished",
-    "RunStarted",
-    "TaskLost",
-    "TrainingWarning",
-    "Word2Vec",
-    "WordVectors",
-    "__version__",
-    "from_pretrained",
-    "ingest",
-    "ingest_graph",
-    "open_cluster",
-    "push_to_hub",
-    "write_matrix",
-]
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

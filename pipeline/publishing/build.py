@@ -52,7 +52,7 @@ class _Words(NamedTuple):
 
 @dataclass(frozen=True)
 class VersionBuilder:
-    """Makes the version of one plan."""
+    """Makes the version of a model that a plan of retraining describes."""
 
     config: Config
     plan: RetrainPlan

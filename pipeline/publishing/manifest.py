@@ -36,7 +36,7 @@ Manifest = dict[str, FileVersion]
 
 @dataclass(frozen=True)
 class Changes:
-    """URLs of files, each list sorted."""
+    """How the files of a source differ from those of the version in use, as sorted lists of URLs."""
 
     added: list[str]
     changed: list[str]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...configs.redact import redact_urls
+from ...io.extras import needing
 from ...io.stores.store import JsonObject, to_json
 from ..engine.algorithm import Metrics
 from ..engine.events import EpochFinished, Event, RunFailed, RunFinished, RunStarted
@@ -17,12 +18,11 @@ from ..engine.run import RunStore, config_section
 from ..models.base.estimator import Estimator
 from ..models.registry import load_model, model_of_run
 from ..version import corpusmill_version
-from ..views.pages.contents import flatten
+from ..views.pages.page import flatten
 from .report import write_report
 from .versions import Versions
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities import Metric
 
 #: File in the folder of a run that names its run in MLflow. A run that is resumed continues that one.
@@ -98,7 +98,9 @@ class MLflowCallback:
         self.experiment = experiment
         self.run_name = run_name
         self.run_id = ""
-        self._client = _connect(tracking_uri)
+        with needing("mlflow", "corpusmill[mlflow]", "logging to MLflow"):
+            from mlflow import MlflowClient
+        self._client = MlflowClient(tracking_uri=tracking_uri)
         #: URL of the run whose run of MLflow has the status RUNNING; empty if there is none.
         self._running = ""
         self._waiting: list[Metric] = []
@@ -407,14 +409,6 @@ def _settings(wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
-
-
-def _connect(tracking_uri: str | None) -> "MlflowClient":
-    try:
-        from mlflow import MlflowClient
-    except ImportError:
-        raise ImportError("logging to MLflow needs its client: pip install 'corpusmill[mlflow]'") from None
-    return MlflowClient(tracking_uri=tracking_uri)
 
 
 def _parameters(meta: JsonObject) -> dict[str, str]:

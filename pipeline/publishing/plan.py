@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ...configs.resolve import without_secrets
 from ...configs.schema import Config
 from ...io.errors import DataError
+from ...io.messages import pluralize
 from ...io.readers.open import open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import SourceFile, find_files
@@ -29,6 +30,8 @@ from .versions import Settings, VersionRecord, Versions, VersionsHead
 SECTIONS = ("model", "source", "corpus")
 #: Settings that decide what happens to bad lines. They may be changed to get a job going again.
 ABOUT_BAD_LINES = ("on_bad_line", "max_bad_lines")
+#: A file that was not changed for so long is complete, unless retrain.least_age says otherwise.
+QUIET_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class RetrainPlan:
     start: int
     #: Whether there is anything to do.
     is_due: bool
+    #: Files that are left for the next call, because a program may still be writing them.
+    too_young: int
 
     @property
     def files_to_read(self) -> list[str]:
@@ -101,11 +106,12 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
     known = _known_files(published)
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
     files = reader.files if reader else _files_of_store(config.corpus.url)
-    files, kept = _old_enough(files, known, config.retrain.least_age)
-    found = describe_files(files, known, request.verify_digests) | kept
+    young = _young_files(files, config.retrain.least_age)
+    waiting = _kept_until_read(files, young, known)
+    found = describe_files((file for file in files if file not in young), known, request.verify_digests) | waiting
     known = follow_moves(known, found)
     known_then = known
-    if request.as_of is not None:
+    if request.as_of is not None and (found or known):
         found, known_then = _up_to_date(config, request.as_of, found, known)
     plan = RetrainPlan(
         name="",
@@ -119,15 +125,24 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
         forgotten={},
         start=0,
         is_due=False,
+        too_young=len(young),
     )
     # Data without a source is one indivisible whole: the model is trained from scratch whenever the data changes.
     if request.fresh or published is None or reader is None:
-        plan = _from_scratch(plan, found)
+        plan = _from_scratch(plan, {url: file for url, file in found.items() if url not in waiting})
     else:
         plan = _continued(plan, config, published, known, found)
-    if reader is not None:
-        _check_complete(reader, plan.files_to_read)
     plan = replace(plan, is_due=_is_due(plan, request))
+    if plan.is_due and not plan.start and not plan.manifest:
+        reason = ""
+        if young:
+            reason = (
+                f": {pluralize(len(young), 'file')} changed in the last {config.retrain.least_age:g} s may still be "
+                f"written; run the same command later, or lower retrain.least_age"
+            )
+        raise DataError(f"{config.retrain.url}: no file is left to train a new model on{reason}")
+    if reader is not None and not config.retrain.least_age:
+        _check_complete(reader, plan.files_to_read)
     return replace(plan, name=_name_of(plan, request))
 
 
@@ -187,45 +202,51 @@ def _files_of_store(url: str) -> list[SourceFile]:
     return find_files(url)
 
 
-def _old_enough(files: Sequence[SourceFile], known: Manifest, least_age: float) -> tuple[list[SourceFile], Manifest]:
-    """Return the files without those that may still be written, and those of the latter that are known, as they were.
+def _young_files(files: Sequence[SourceFile], least_age: float) -> set[SourceFile]:
+    """Return the files that were changed in the last ``least_age`` seconds.
 
-    Raises DataError if no file is left.
+    Only local files have a time that no program can set. An object store shows an object when it is complete.
     """
     if not least_age:
-        return list(files), {}
+        return set()
     now = time.time()
-    # Only local files have a time that no program can set. An object store shows an object when it is complete.
-    young = [file for file in files if file.changed and now - float(file.changed) < least_age]
-    kept = {file.stored_url: known[file.stored_url] for file in young if file.stored_url in known}
-    if files and len(young) == len(files) and not known:
-        raise DataError(
-            f"{files[0].url}: all files were changed in the last {least_age:g} s and may still be written: run the "
-            f"same command later, or lower retrain.least_age"
-        )
-    left_out = {file.url for file in young}
-    return [file for file in files if file.url not in left_out], kept
+    return {file for file in files if file.changed and now - float(file.changed) < least_age}
+
+
+def _kept_until_read(files: Sequence[SourceFile], young: Set[SourceFile], known: Manifest) -> Manifest:
+    """Return the known files that stay as they were in this call, because a young file has their URL or their content.
+
+    Of a file that was moved, only the new URL is there, and it is young. Until it is read, size and time show that it
+    is the same file.
+    """
+    urls = {file.stored_url for file in files}
+    young_urls = {file.stored_url for file in young}
+    moved = {(file.size, file.modified) for file in young if file.stored_url not in known}
+    return {
+        url: file
+        for url, file in known.items()
+        if url in young_urls or (url not in urls and (file.size, file.modified) in moved)
+    }
 
 
 def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
-    """Raise DataError if a CSV file ends within a line: a program may still be writing it.
+    """Raise DataError if a CSV file that was changed a moment ago ends within a line: it may still be written.
 
     Half a row looks like a row. Other formats show that they were cut.
     """
     if reader.kind != "CSV":
         return
-    for file in reader.files:
+    for file in _young_files(reader.files, QUIET_SECONDS):
         # In UTF-16, a line break is no single byte.
-        is_plain = not file.compression and not file.encoding
-        if file.stored_url not in urls or not is_plain or not file.changed or not file.size:
+        if file.stored_url not in urls or file.compression or file.encoding or not file.size:
             continue
         with open(file.url, "rb") as stream:
             stream.seek(-1, os.SEEK_END)
             if stream.read(1) not in b"\r\n":
                 raise DataError(
-                    f"{file.url}: ends within a line, so a program may still be writing it: run the same command when "
-                    f"it is complete (retrain.least_age leaves young files for the next call), or end the file with a "
-                    f"line break"
+                    f"{file.url}: was changed a moment ago and ends within a line, so a program may still be writing "
+                    f"it: run the same command when it is complete (retrain.least_age leaves young files for the next "
+                    f"call), or end the file with a line break"
                 )
 
 

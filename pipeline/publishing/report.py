@@ -19,7 +19,7 @@ from ..models.own import check_trusted
 from ..models.registry import load_model, model_of_run
 from ..topics import Topic
 from ..views.pages.comparison import render_comparison
-from ..views.pages.contents import Contents, Table
+from ..views.pages.page import Contents, Table
 from ..views.pages.report import render
 
 #: Words shown for each topic.

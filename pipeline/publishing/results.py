@@ -18,6 +18,8 @@ class RetrainResult(TypedDict):
     #: Files that the new version covers, and how many of them this call reads.
     partitions: int
     files_to_read: int
+    #: Files that were changed in the last retrain.least_age seconds, and are left for the next call.
+    too_young: int
     #: URLs of files.
     added: list[str]
     changed: list[str]

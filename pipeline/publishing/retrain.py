@@ -104,6 +104,7 @@ def _result(config: Config, request: RetrainRequest, plan: RetrainPlan, decision
         "continues_from": plan.start or None,
         "partitions": len(plan.manifest),
         "files_to_read": len(plan.files_to_read),
+        "too_young": plan.too_young,
         "added": plan.changes.added,
         "changed": plan.changes.changed,
         "removed": plan.changes.removed,

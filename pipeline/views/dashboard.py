@@ -10,16 +10,17 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, ClassVar
 
 from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from ...io.stores.store import JsonObject
 from ..engine.cluster.leases import Leases
 from ..engine.events import Event, RunFailed, RunFinished, RunStarted
-from .pages.live import WorkerMemory, render_content, render_frame
+from .pages.live import render_content, render_frame
 from .prometheus import metric_families_of_runs
-from .status import EventMessage, RunStatus, event_from_message, event_message
+from .status import RunStatus, event_from_message, event_message
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -29,13 +30,6 @@ TOPIC = "corpusmill"
 #: Most seconds that the end of a run waits until its events have arrived. The scheduler may be lost.
 DELIVERY_SECONDS = 10.0
 logger = logging.getLogger(__name__)
-
-
-class Report(TypedDict):
-    """The message of a client."""
-
-    client: str
-    events: list[EventMessage]
 
 
 def publish(client: Client) -> "Publisher":
@@ -56,7 +50,7 @@ class Publisher:
         self._loop = client.loop
         self._scheduler = client.scheduler
         # Only the client's event loop uses these.
-        self._waiting: list[EventMessage] = []
+        self._waiting: list[JsonObject] = []
         self._sending: asyncio.Task[None] | None = None
 
     def __call__(self, event: Event) -> None:
@@ -66,7 +60,7 @@ class Publisher:
             # The page is complete when training ends, and the process may exit then.
             self._client.sync(self.finish)
 
-    def _add(self, message: EventMessage) -> None:
+    def _add(self, message: JsonObject) -> None:
         self._waiting.append(message)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.ensure_future(self._send())
@@ -75,7 +69,7 @@ class Publisher:
         # If the scheduler is lost or the client is closed, which is a RuntimeError, training itself reports it.
         with contextlib.suppress(OSError, RuntimeError):
             while self._waiting:
-                report: Report = {"client": self._client.id, "events": self._waiting}
+                report = {"client": self._client.id, "events": self._waiting}
                 self._waiting = []
                 await self._scheduler.log_event(topic=TOPIC, msg=report)
 
@@ -98,6 +92,8 @@ class TrainingPage(SchedulerPlugin):
     scheduler: Scheduler
     #: By the id of the client that trains. The run that started last is at the end.
     runs: dict[str, RunStatus]
+    #: The page that Prometheus collects. It keeps one collector per process, that of the latest scheduler.
+    collected: ClassVar["TrainingPage | None"] = None
 
     async def start(self, scheduler: Scheduler) -> None:
         """Add page, JSON and gauges. A scheduler without a web server keeps the status only."""
@@ -121,19 +117,18 @@ class TrainingPage(SchedulerPlugin):
     def content(self, run: str) -> str:
         """Return the data of the live page, for the run of this name if it is known."""
         client, status = self._find(run)
-        workers = [
-            WorkerMemory(str(worker.name), address, int(worker.metrics.get("memory", 0)), int(worker.memory_limit))
-            for address, worker in self.scheduler.workers.items()
-        ]
+        workers = sorted(self.scheduler.workers.values(), key=lambda worker: str(worker.name))
         others = [other.run for other in self.runs.values() if other is not status]
-        return render_content(
-            status, self.shards(client, status), sorted(workers, key=lambda worker: worker.name), others
-        )
+        return render_content(status, self.shards(client, status), workers, others)
 
     def as_json(self, run: str) -> str:
         """Return a status as JSON, that of the run of this name if it is known."""
         client, status = self._find(run)
         return json.dumps(status.as_json() | {"shards": self.shards(client, status)})
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yield the gauges of all runs."""
+        yield from metric_families_of_runs(self.runs.values())
 
     def _find(self, run: str) -> tuple[str, RunStatus]:
         """Return the client and the status of a run, by default those of the run that started last and goes on."""
@@ -157,7 +152,7 @@ class TrainingPage(SchedulerPlugin):
         if status is not None and status.state == "running":
             status.state = "stopped"
 
-    def log_event(self, topic: str, msg: Report) -> None:
+    def log_event(self, topic: str, msg: JsonObject) -> None:
         """Apply events that a client logged."""
         if topic != TOPIC:
             return
@@ -198,25 +193,13 @@ def _handler(content_type: str, render: Callable[[str], str]) -> type:
     return Handler
 
 
-class _Collector:
-    """Yields the gauges of one page. Prometheus keeps one collector per process, that of the latest scheduler."""
-
-    registered: ClassVar["_Collector | None"] = None
-
-    def __init__(self, page: TrainingPage):
-        self.page = page
-
-    def collect(self) -> "Iterator[Metric]":
-        yield from metric_families_of_runs(self.page.runs.values())
-
-
 def _add_gauges(page: TrainingPage) -> None:
     from prometheus_client import REGISTRY
 
-    if _Collector.registered is not None:
-        REGISTRY.unregister(_Collector.registered)
-    _Collector.registered = _Collector(page)
-    REGISTRY.register(_Collector.registered)
+    if TrainingPage.collected is not None:
+        REGISTRY.unregister(TrainingPage.collected)
+    TrainingPage.collected = page
+    REGISTRY.register(page)
 
 
 def _add_link(page: TrainingPage) -> None:

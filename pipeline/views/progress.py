@@ -38,15 +38,36 @@ STAGE_SHARES = {"tokens": 0.6, "words": 0.04, "ids": 0.04, "chunks": 0.32}
 
 
 class Display:
-    """Shows the progress of an ingest and of a run, by two methods that are callbacks. This one shows nothing."""
+    """A callback of runs, and a listener of ingests. This one shows nothing; others show the progress of both."""
 
     #: Address of the live page, shown when training starts; empty if there is none.
     page = ""
 
-    def ingest(self, progress: IngestProgress) -> None:
-        """Show the progress of an ingest."""
+    def __init__(self) -> None:
+        self._ingest = _IngestClock()
+        self._status = RunStatus()
+        #: The speed of the last epoch and the quality of the model, in words.
+        self._note = ""
 
-    def train(self, event: Event) -> None:
+    def __call__(self, event: Event | IngestProgress) -> None:
+        """Show one event of a run, or one step of an ingest."""
+        if isinstance(event, IngestProgress):
+            self._ingest.add(event)
+            self._show_ingest(event)
+            return
+        self._status.update(event)
+        match event:
+            case RunStarted():
+                # A command may train several models one after another.
+                self._note = ""
+            case EpochFinished():
+                self._note = describe_metrics(event.metrics, self._note)
+        self._show_training(event)
+
+    def _show_ingest(self, progress: IngestProgress) -> None:
+        """Show one step of an ingest."""
+
+    def _show_training(self, event: Event) -> None:
         """Show one event of a run."""
 
 
@@ -60,11 +81,11 @@ def display(quiet: bool = False) -> Iterator[Display]:
         with bars.bars:
             yield bars
     else:
-        yield LineDisplay()
+        yield ProgressLines()
 
 
-class _IngestProgress:
-    """How far an ingest is, and how long the rest takes."""
+class _IngestClock:
+    """Measures the share of an ingest that is done, and estimates the time that the rest of it takes."""
 
     def __init__(self) -> None:
         self.share = 1.0
@@ -73,15 +94,14 @@ class _IngestProgress:
         #: When this ingest began, and the share that earlier calls had done.
         self._began = (0.0, 0.0)
 
-    def add(self, progress: IngestProgress) -> bool:
-        """Record how far the ingest is; return whether it goes on."""
-        share = share_of_ingest(progress) if progress.stage in STAGES else 1.0
+    def add(self, progress: IngestProgress) -> None:
+        """Take one step of an ingest."""
+        share = share_of_ingest(progress)
         # An ingest that failed had no last stage. The share of the next one is smaller.
         self.begins = share < self.share
         if self.begins:
             self._began = (time.monotonic(), share)
         self.share = share
-        return progress.stage in STAGES
 
     @property
     def left(self) -> str:
@@ -92,66 +112,7 @@ class _IngestProgress:
         return describe_rest((time.monotonic() - began) * (1 - self.share) / (self.share - share_before))
 
 
-class LineDisplay(Display):
-    """Writes a line when a stage of an ingest begins, and at most one line about ingest or epochs every few seconds."""
-
-    def __init__(self) -> None:
-        self._stage = ""
-        self._ingest = _IngestProgress()
-        self._status = RunStatus()
-        #: Time of the last line.
-        self._last_line = 0.0
-        self._note = ""
-
-    def ingest(self, progress: IngestProgress) -> None:
-        """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
-        if not self._ingest.add(progress):
-            self._stage = ""
-            return
-        begins = self._ingest.begins or progress.stage != self._stage
-        self._stage = progress.stage
-        if not self._is_due(LINE_SECONDS, always=begins):
-            return
-        if begins:
-            _echo(f"ingest: {STAGES[progress.stage]}")
-        else:
-            _echo(f"ingest: {describe_stage(progress)}", self._ingest.left)
-
-    def train(self, event: Event) -> None:
-        """Write a line about the start, some of the epochs, the last epoch and an early end."""
-        status = self._status
-        status.update(event)
-        match event:
-            case RunStarted():
-                self._last_line = time.monotonic() - LINE_SECONDS
-                # A command may train several models one after another.
-                self._note = ""
-                for line in [describe_start(event), *notes_on_start(event, self.page)]:
-                    _echo(f"train: {line}")
-            case ShardSwept() | CellsTrained() if self._is_due(SILENT_SECONDS):
-                _echo(f"train: epoch {status.epoch + 1}/{status.epochs}, {status.done:.0%} done")
-            case EpochFinished():
-                self._note = describe_metrics(event.metrics, self._note)
-                if self._is_due(LINE_SECONDS, always=event.epoch == status.epochs):
-                    _echo(f"train: epoch {event.epoch}/{status.epochs}, {self._note}", describe_rest(status.eta))
-            case RunFinished(reason=reason) if reason != "epochs":
-                _echo(f"train: {reason} after epoch {event.epoch}")
-
-    def _is_due(self, seconds: float, always: bool = False) -> bool:
-        """Return whether to write a line now: at least ``seconds`` after the last one, or ``always``."""
-        now = time.monotonic()
-        if not always and now - self._last_line < seconds:
-            return False
-        self._last_line = now
-        return True
-
-
-def _echo(line: str, left: str = "") -> None:
-    """Write a line, with the remaining time if it is known."""
-    click.echo(f"{line}, about {left}" if left else line, err=True)
-
-
-class ProgressLines:
+class ProgressLines(Display):
     """Writes the progress of a training or an ingest to stderr, as the commands do where there is no terminal.
 
     Each line has the epoch, the speed, the quality of the model and the remaining time. There is at most one line every
@@ -170,23 +131,59 @@ class ProgressLines:
     """
 
     def __init__(self) -> None:
-        self._lines = LineDisplay()
+        super().__init__()
+        self._stage = ""
+        #: Time of the last line.
+        self._last_line = 0.0
 
-    def __call__(self, event: Event | IngestProgress) -> None:
-        """Write a line if there is something new."""
-        if isinstance(event, Event):
-            self._lines.train(event)
+    def _show_ingest(self, progress: IngestProgress) -> None:
+        """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
+        begins = self._ingest.begins or progress.stage != self._stage
+        self._stage = progress.stage
+        if progress.stage not in STAGES or not self._is_due(LINE_SECONDS, always=begins):
+            return
+        if begins:
+            _echo(f"ingest: {STAGES[progress.stage]}")
         else:
-            self._lines.ingest(event)
+            _echo(f"ingest: {describe_stage(progress)}", self._ingest.left)
+
+    def _show_training(self, event: Event) -> None:
+        """Write a line about the start, some of the epochs, the last epoch and an early end."""
+        status = self._status
+        match event:
+            case RunStarted():
+                self._last_line = time.monotonic() - LINE_SECONDS
+                for line in [describe_start(event), *notes_on_start(event, self.page)]:
+                    _echo(f"train: {line}")
+            case ShardSwept() | CellsTrained() if self._is_due(SILENT_SECONDS):
+                _echo(f"train: epoch {status.epoch + 1}/{status.epochs}, {status.done:.0%} done")
+            case EpochFinished() if self._is_due(LINE_SECONDS, always=event.epoch == status.epochs):
+                _echo(f"train: epoch {event.epoch}/{status.epochs}, {self._note}", describe_rest(status.eta))
+            case RunFinished(reason=reason) if reason != "epochs":
+                _echo(f"train: {reason} after epoch {event.epoch}")
+
+    def _is_due(self, seconds: float, always: bool = False) -> bool:
+        """Return whether to write a line now: at least ``seconds`` after the last one, or ``always``."""
+        now = time.monotonic()
+        if not always and now - self._last_line < seconds:
+            return False
+        self._last_line = now
+        return True
+
+
+def _echo(line: str, left: str = "") -> None:
+    """Write a line, with the remaining time if it is known."""
+    click.echo(f"{line}, about {left}" if left else line, err=True)
 
 
 class BarDisplay(Display):
-    """Draws one bar for the ingest and one for the epochs, which also moves with every shard and with grid cells."""
+    """Draws one bar for an ingest and one for a training, which moves with every shard and every cell."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
+        super().__init__()
         self.bars = Progress(
             TextColumn("[bold]{task.description:<6}"),
             BarColumn(bar_width=None),
@@ -195,14 +192,11 @@ class BarDisplay(Display):
             console=Console(stderr=True),
         )
         self._ingest_bar: TaskID | None = None
-        self._ingest = _IngestProgress()
         self._train_bar: TaskID | None = None
-        self._status = RunStatus()
-        self._note = ""
 
-    def ingest(self, progress: IngestProgress) -> None:
+    def _show_ingest(self, progress: IngestProgress) -> None:
         """Move the bar."""
-        if not self._ingest.add(progress):
+        if progress.stage not in STAGES:
             if self._ingest_bar is not None:
                 self.bars.update(self._ingest_bar, completed=1.0, note="done", left="")
             return
@@ -211,37 +205,30 @@ class BarDisplay(Display):
         note = describe_stage(progress)
         self.bars.update(self._ingest_bar, completed=self._ingest.share, note=note, left=self._ingest.left)
 
-    def train(self, event: Event) -> None:
+    def _show_training(self, event: Event) -> None:
         """Move the bar with shards and cells, and show the metrics of every epoch."""
-        self._status.update(event)
-        if isinstance(event, RunStarted):
-            self._start(event)
+        if isinstance(event, RunStarted) and event.epoch < event.epochs:
+            for line in notes_on_start(event, self.page):
+                self.bars.console.print(line, highlight=False)
+            self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="", left="")
         if self._train_bar is None:
             return
+        left = describe_rest(self._status.eta)
         match event:
             case ShardSwept() | CellsTrained():
-                left = describe_rest(self._status.eta)
                 self.bars.update(self._train_bar, completed=self._status.epochs_done, left=left)
             case EpochFinished():
-                self._note = describe_metrics(event.metrics, self._note)
                 # A terminal of 80 columns has no place for the epoch that was evaluated last.
                 note = f"epoch {event.epoch}, {self._note.partition(' of epoch ')[0]}"
-                left = describe_rest(self._status.eta)
                 self.bars.update(self._train_bar, completed=event.epoch, note=note, left=left)
             case RunFinished(reason=reason) if reason != "epochs":
                 self.bars.update(self._train_bar, total=event.epoch, note=f"{reason}, {self._note}", left="")
 
-    def _start(self, event: RunStarted) -> None:
-        self._note = ""
-        if event.epoch >= event.epochs:
-            return
-        for line in notes_on_start(event, self.page):
-            self.bars.console.print(line, highlight=False)
-        self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="", left="")
-
 
 def share_of_ingest(progress: IngestProgress) -> float:
     """Return the share of an ingest that is done, between 0 and 1."""
+    if progress.stage not in STAGES:
+        return 1.0
     share_before = 0.0
     for stage, share in STAGE_SHARES.items():
         if stage == progress.stage:

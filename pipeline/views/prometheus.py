@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...io.extras import needing
 from ..engine.events import Event
 from ..formatting import capitalize, label
 from .history import is_engine_metric
@@ -109,10 +110,8 @@ def metrics_file(path: str | None, job: BatchJob, report: Callable[[str], None])
         return
     if not path.endswith(".prom"):
         raise ValueError(f"run.metrics_file: Prometheus reads files with names that end in .prom, not {path}")
-    try:
+    with needing("prometheus_client", "corpusmill[metrics]", "run.metrics_file"):
         from prometheus_client import write_to_textfile
-    except ImportError:
-        raise ImportError("run.metrics_file needs prometheus-client: pip install 'corpusmill[metrics]'") from None
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     # A failed run keeps the time of the last success, on which alerts about missing runs depend.
     job.last_success = read_last_success(path)

@@ -3,10 +3,10 @@
 import statistics
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypedDict, get_args
+from dataclasses import asdict, dataclass, field
+from typing import TypedDict, get_args
 
+from ...io.stores.store import JsonObject
 from ..engine.events import (
     CellsTrained,
     Described,
@@ -39,15 +39,6 @@ class WorkerTotals(TypedDict):
     shards: float
 
 
-class EventMessage(TypedDict):
-    """An event as plain values, which travel from a client to the scheduler."""
-
-    type: str
-    #: Seconds since 1970.
-    time: float
-    fields: dict[str, Any]
-
-
 @dataclass
 class RunStatus:
     """The current state of one run."""
@@ -62,7 +53,7 @@ class RunStatus:
     #: "waiting" before training, "running", and then the reason why training ended.
     state: str = "waiting"
     #: The state of each shard in this epoch: "waiting", "done", or "cached" if the worker had some of it in memory.
-    #: The live page and ``watch`` show waiting ones that a worker has begun as "running".
+    #: The live page shows waiting ones that a worker has begun as "running".
     shards: list[str] = field(default_factory=list)
     #: The latest rows of metrics.jsonl.
     rows: list[dict[str, float]] = field(default_factory=list)
@@ -121,13 +112,6 @@ class RunStatus:
     def as_json(self) -> dict[str, object]:
         """Return all fields and the ETA as plain values."""
         return asdict(self) | {"eta_seconds": self.eta}
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "RunStatus":
-        """Return the status that `as_json` gave."""
-        status = cls(**{field.name: found[field.name] for field in fields(cls)})
-        status.groups = [WordGroup(*group) for group in status.groups]
-        return status
 
     def summary(self) -> dict[str, object]:
         """Return what `as_json` has, but only the last row of metrics, and the number of shards in each state."""
@@ -197,12 +181,12 @@ class RunStatus:
 # --- events as messages ---
 
 
-def event_message(event: Event) -> EventMessage:
-    """Return an event as plain values."""
+def event_message(event: Event) -> JsonObject:
+    """Return an event and the time, in seconds since 1970, as plain values for the scheduler."""
     return {"type": type(event).__name__, "time": time.time(), "fields": asdict(event)}
 
 
-def event_from_message(message: EventMessage) -> Event | None:
+def event_from_message(message: JsonObject) -> Event | None:
     """Return the event of a message, or None if this version has no such event."""
     event_type = _EVENT_TYPES.get(message["type"])
     if event_type is None:

@@ -79,7 +79,7 @@ def _vectors() -> WordVectors:
 
 def _word2vec_seeds(binary: bool) -> Callable[[Path], list[bytes]]:
     def write(path: Path) -> None:
-        _vectors().save_word2vec_format(str(path), binary=binary)
+        _vectors().save(str(path))
 
     return _written(write, "seed.bin" if binary else "seed.txt")
 

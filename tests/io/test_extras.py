@@ -33,8 +33,9 @@ PROGRAMS = [
     ),
     (
         "matplotlib",
-        "from corpusmill.pipeline.cells.cistopic.grid import plot; plot({}, 'grid.png')",
-        "grid.png: needs matplotlib; pip install 'corpusmill[plot]'",
+        "from pathlib import Path; from corpusmill.pipeline.cells.cnmf.plots import plot_selection; "
+        "plot_selection({}, Path('k.png'))",
+        "k.png: needs matplotlib; pip install 'corpusmill[cnmf]'",
     ),
 ]
 

@@ -207,7 +207,7 @@ def test_the_manifests_of_the_page_about_kubernetes_are_valid(manifest):
     newest = int(validator.latest_version().split(".")[1])
     assert newest >= 35
     releases = [f"1.{minor}" for minor in range(25, newest + 1)]
-    recipe = yaml.safe_load((ROOT / "configs" / "recipes" / "cronjob.yaml").read_text())
+    recipe = yaml.safe_load((ROOT / "docs" / "recipes" / "cronjob.yaml").read_text())
     manifests = [recipe, *yaml.safe_load_all(blocks("kubernetes.md", "yaml")[1])]
     for part in ("scheduler", "worker"):
         spec = manifest["spec"][part]["spec"]

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from corpusmill.configs.cluster_schema import AddressConfig, LocalConfig
-from corpusmill.configs.schema import SourceConfig
+from corpusmill.configs.schema import AddressConfig, LocalConfig, SourceConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "security.md").read_text()

@@ -17,7 +17,6 @@ from corpusmill import RandomIndexing
 from corpusmill.configs.layers import Layer
 from corpusmill.configs.resolve import resolve
 from corpusmill.io.errors import DataError, Locked
-from corpusmill.pipeline.commands.actions.transform import transform
 from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.publishing.compare import compare_versions
 from corpusmill.pipeline.publishing.plan import RetrainRequest
@@ -203,8 +202,8 @@ class NightsMachine(RuleBasedStateMachine):
     def transform(self):
         batch = Versions("models").read(self.in_use)["corpus"]
         shutil.rmtree("weights", ignore_errors=True)
-        facts = transform("models", f"models/batches/{batch}", "weights", "train", replace=True)
-        assert facts["documents"] > 0
+        counts = load_model("models").transform_to(f"models/batches/{batch}", "weights", replace=True)
+        assert counts["documents"] > 0
 
     @rule()
     def retrain_while_another_process_writes(self):

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ....io.errors import DataError
-from ....io.extras import needing
 from ....io.stores.corpus import Corpus
 from ...engine.events import Callback
 from ...engine.executors import Synchronous
@@ -195,49 +194,3 @@ def compare(bundles: Sequence[Bundle], corpus: Corpus) -> Comparison:
     names = ("Arun_2010", "Cao_Juan_2009", "Mimno_2011", "loglikelihood")
     raw = {name: [each[name] for each in grid] for name in names}  # type: ignore[literal-required]
     return {"n_topics": numbers, "statistics": raw, "scaled": scaled(grid), "best": best_number(numbers, grid)}
-
-
-def prepare_plot(path: str) -> str:
-    """Make the folder of a plot, and return the path of its file, which ends in .png if ``path`` has no ending.
-
-    Raises DataError if `plot` cannot write such a file, ImportError without matplotlib.
-    """
-    with needing("matplotlib", "corpusmill[plot]", "--plot"):
-        from matplotlib.figure import Figure
-
-    file = Path(path)
-    # pathlib leaves out a slash at the end.
-    is_folder = path.endswith("/") or file.is_dir()
-    if not file.suffix and not is_folder:
-        # matplotlib would add an ending, too, but not say which.
-        file = file.with_name(f"{file.name}.png")
-        is_folder = file.is_dir()
-    if is_folder:
-        raise DataError(f"{file}: a folder; give the name of a file, such as {file / 'grid.png'}")
-    endings = Figure().canvas.get_supported_filetypes()
-    if file.suffix[1:].lower() not in endings:
-        raise DataError(f"{path}: a plot cannot have the ending {file.suffix}; choose one of {', '.join(endings)}")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return str(file)
-
-
-def plot(comparison: Comparison, path: str) -> None:
-    """Draw the scaled statistics over the number of topics, and the best number as a vertical line."""
-    with needing("matplotlib", "corpusmill[plot]", path):
-        from matplotlib.figure import Figure
-
-    labels = {
-        "Arun_2010": "Inv_Arun_2010",
-        "Cao_Juan_2009": "Inv_Cao_Juan_2009",
-        "Mimno_2011": "Mimno_2011",
-        "loglikelihood": "Loglikelihood",
-    }
-    figure = Figure(figsize=(6.4, 4.8))
-    axes = figure.add_subplot()
-    for name, values in comparison["scaled"].items():
-        axes.plot(comparison["n_topics"], values, linestyle="--", marker="o", label=labels[name])
-    axes.axvline(comparison["best"], color="grey")
-    axes.set_xlabel("Number of topics")
-    axes.set_ylabel("Scaled to 0..1, higher is better")
-    axes.legend()
-    figure.savefig(path)

@@ -52,16 +52,6 @@ class Group(NamedTuple):
     between: np.ndarray  # (n, n): distances of the spectra that were kept
 
 
-class Programs(NamedTuple):
-    """The result for one number of components. C cells, G genes, V genes of high variance."""
-
-    medians: np.ndarray  # (K, V), rows of sum 1
-    usages: np.ndarray  # (C, K)
-    spectra_tpm: np.ndarray  # (K, G)
-    scores: np.ndarray  # (K, G): coefficients of the genes' z-scores
-    reference: np.ndarray  # (K, V): spectra for starCAT
-
-
 def numbers_of(study: Study, chosen: Sequence[int] = ()) -> list[int]:
     """Return the numbers of components to use, ascending; raise DataError for restarts that are missing."""
     trained = study.trained()
@@ -115,12 +105,34 @@ def consensus(study: Study, numbers: Sequence[int], chosen: Filter, progress: Pr
     spectra = [_spectra(sums, place, U) for place, U in enumerate(usages)]
     scores = [_scores(sums, place, U) for place, U in enumerate(usages)]
     del usages
-    weights = _weights(sums, variable)
-    last = refit_usages(tpm, [_scaled(each, sums, variable) for each in spectra], progress, weights)
+    # Of TPM, the genes of high variance count in the last usages. They are divided by their sample deviation, and
+    # spectra by the population deviation, as cNMF does.
+    deviations = np.sqrt(sums.variances[variable])
+    deviations[deviations == 0] = 1
+    weights = np.zeros(len(sums.sums))
+    weights[variable] = 1 / (deviations * np.sqrt(sums.n_cells / max(1, sums.n_cells - 1)))
+    scaled = [np.zeros_like(each) for each in spectra]
+    for place, each in enumerate(spectra):
+        scaled[place][:, variable] = each[:, variable] / deviations
+    last = refit_usages(tpm, scaled, progress, weights)
+    cells = counts.row_names.to_pylist() if counts.row_names is not None else []
+    variable_genes = counts.column_names or []
     for place, number in enumerate(numbers):
-        reference = _reference(spectra[place], sums, variable)
-        programs = Programs(medians[place], last[place].usages, spectra[place], scores[place], reference)
-        _write(study, f"k_{number}.dt_{chosen.label}", programs, counts, tpm)
+        # The spectra that starCAT takes have a fixed sum, and are then divided by the deviations.
+        totals = spectra[place].sum(axis=1, keepdims=True)
+        reference = (spectra[place] / np.where(totals > 0, totals, 1) * REFERENCE_SUM)[:, variable] / deviations
+        programs = np.arange(1, number + 1)
+        label = f"k_{number}.dt_{chosen.label}"
+        tables = {
+            f"spectra.{label}.consensus": Table(medians[place], programs, variable_genes),
+            f"usages.{label}.consensus": Table(last[place].usages, cells, programs),
+            f"gene_spectra_tpm.{label}": Table(spectra[place], programs, tpm.column_names or []),
+            f"gene_spectra_score.{label}": Table(scores[place], programs, tpm.column_names or []),
+            f"starcat_spectra.{label}": Table(reference, [f"GEP{program}" for program in programs], variable_genes),
+        }
+        for name, table in tables.items():
+            write_table(study.path(f"{name}.df.npz"), table)
+            write_text(study.result(f"{name}.txt"), table)
     return groups
 
 
@@ -175,55 +187,3 @@ def _scores(sums: Moments, place: int, usages: np.ndarray) -> np.ndarray:
     deviations = np.sqrt(np.maximum(sums.variances, LEAST_VARIANCE))
     centred = sums.products[place] - np.outer(usages.sum(axis=0), sums.means)
     return np.linalg.lstsq(usages.T @ usages, centred / deviations, rcond=None)[0]
-
-
-def _deviations(sums: Moments, variable: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of each gene of high variance, and 1 for a constant gene: (V,)."""
-    deviations = np.sqrt(sums.variances[variable])
-    return np.where(deviations > 0, deviations, 1)
-
-
-def _weights(sums: Moments, variable: np.ndarray) -> np.ndarray:
-    """Return the factors of the columns of TPM for the last usages: (G,), zero except for genes of high variance.
-
-    These are divided by their sample deviation, and spectra by the population deviation, as cNMF does.
-    """
-    sample = np.sqrt(sums.n_cells / max(1, sums.n_cells - 1))
-    weights = np.zeros(len(sums.sums))
-    weights[variable] = 1 / (_deviations(sums, variable) * sample)
-    return weights
-
-
-def _scaled(spectra: np.ndarray, sums: Moments, variable: np.ndarray) -> np.ndarray:
-    """Return spectra (K, G) divided by the deviations, zero except for genes of high variance."""
-    scaled = np.zeros_like(spectra)
-    scaled[:, variable] = spectra[:, variable] / _deviations(sums, variable)
-    return scaled
-
-
-def _reference(spectra: np.ndarray, sums: Moments, variable: np.ndarray) -> np.ndarray:
-    """Return the spectra (K, V) that starCAT takes: of a fixed sum, then divided by the deviations."""
-    totals = spectra.sum(axis=1, keepdims=True)
-    shares_of_genes = spectra / np.where(totals > 0, totals, 1) * REFERENCE_SUM
-    return shares_of_genes[:, variable] / _deviations(sums, variable)
-
-
-# --- files ---
-
-
-def _write(study: Study, label: str, programs: Programs, counts: MatrixFile, tpm: MatrixFile) -> None:
-    """Write the tables of one number of components, as cNMF's ``consensus`` names them."""
-    numbers = np.arange(1, len(programs.medians) + 1)
-    cells = counts.row_names.to_pylist() if counts.row_names is not None else []
-    genes = tpm.column_names or []
-    variable = counts.column_names or []
-    tables = {
-        f"spectra.{label}.consensus": Table(programs.medians, numbers, variable),
-        f"usages.{label}.consensus": Table(programs.usages, cells, numbers),
-        f"gene_spectra_tpm.{label}": Table(programs.spectra_tpm, numbers, genes),
-        f"gene_spectra_score.{label}": Table(programs.scores, numbers, genes),
-        f"starcat_spectra.{label}": Table(programs.reference, [f"GEP{number}" for number in numbers], variable),
-    }
-    for name, table in tables.items():
-        write_table(study.path(f"{name}.df.npz"), table)
-        write_text(study.result(f"{name}.txt"), table)

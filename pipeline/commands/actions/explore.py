@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from ....io.errors import DataError
 from ....io.stores.store import JsonObject, split_path
-from ...explorer.base import Explorer
-from ...explorer.model import ExploredModel
+from ...explorer.model import ExploredModel, Explorer
 from ...explorer.open import open_explorer, standalone_page
 from ...explorer.server import Server
 from ...models.registry import load_model

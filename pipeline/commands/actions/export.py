@@ -8,7 +8,7 @@ from ....io.stores.store import Store
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic, weight_of, words_of
-from ..results import Facts
+from . import Facts
 from .card import write_card
 from .models import load_topic_model, load_vector_model
 

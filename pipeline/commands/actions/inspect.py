@@ -1,6 +1,7 @@
 """Describe what is stored at a path or URL."""
 
 from collections.abc import Callable, Mapping
+from typing import NotRequired, TypedDict
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
@@ -11,7 +12,33 @@ from ...engine.run import RunStore, model_kind
 from ...models.base.saved import read_model_meta
 from ...publishing.versions import Versions
 from ...views.history import LIKELIHOODS, last_value
-from ..results import CorpusResult, Facts
+from . import Facts
+
+
+class CorpusResult(TypedDict):
+    """A corpus on disk."""
+
+    what: str
+    url: str
+    documents: int
+    held_out_documents: int
+    tokens: int
+    words: int
+    order: str
+    chunks: int
+    largest_chunk_tokens: int
+    hash: str
+    format: int
+    chunk_tokens: NotRequired[int]
+    chunk_tokens_by: NotRequired[str]
+    note: NotRequired[str]
+    #: Lines of the source that could not be read and were skipped.
+    bad_lines: NotRequired[int]
+    #: What a user should look at, such as a column that became text because of a few values.
+    warnings: NotRequired[list[str]]
+    version: NotRequired[str]
+    #: After ingest: False if the corpus was complete before.
+    changed: NotRequired[bool]
 
 
 def inspect(url: str) -> Facts:

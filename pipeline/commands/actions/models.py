@@ -16,7 +16,7 @@ from ...models.lda.estimator import LDA
 from ...models.registry import load_model
 from ...topics import Topic
 from ...views.history import perplexity
-from ..results import Facts, Similar
+from . import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -34,19 +34,13 @@ def load_topic_model(url: str) -> TopicModel:
     if not isinstance(model, TopicModel):
         hint = ""
         if isinstance(model, HasWordVectors):
-            hint = "; for word vectors, call 'corpusmill similar', or 'corpusmill export' with --format vectors"
-        raise ValueError(f"{url}: {model._kind} models have no topics; lda and nmf models do{hint}")
-    return model
-
-
-def load_scored_model(url: str) -> TopicModel:
-    """Read a model that scores documents; raise ValueError for a model of another kind."""
-    model = load_model(url)
-    if not isinstance(model, TopicModel):
-        hint = ""
-        if isinstance(model, HasWordVectors):
-            hint = "; in Python, wv.evaluate_word_pairs and Node2Vec.evaluate measure vectors"
-        raise ValueError(f"{url}: {model._kind} models give documents no likelihood; lda and nmf models do{hint}")
+            hint = (
+                "; for word vectors, call 'corpusmill similar', or 'corpusmill export' with --format vectors; in "
+                "Python, wv.evaluate_word_pairs measures vectors"
+            )
+        raise ValueError(
+            f"{url}: {model._kind} models have no topics, and give documents no likelihood; lda and nmf models do{hint}"
+        )
     return model
 
 
@@ -70,7 +64,7 @@ def topics_by_size(estimator: Estimator | TopicModel, n_words: int = 10) -> list
 
 def similar(
     model_url: str, words: Sequence[str], without: Sequence[str] = (), number: int = 10, corpus: Corpus | None = None
-) -> list[Similar]:
+) -> list[Facts]:
     """Return the words nearest to the sum of ``words`` minus the sum of ``without``, or the documents of ``corpus``.
 
     Raises DataError for a word that the model does not have, and for a model of a matrix, which has no words;
@@ -107,14 +101,14 @@ def evaluate(
     part: str = "held_out",
     client: "Client | None" = None,
     method: str | None = None,
-    measures: Iterable[str] = (),
+    measures: Sequence[str] = (),
 ) -> Facts:
     """Score a model on one part of a corpus, and measure the coherence of its topics.
 
     ``method`` is a way in which LDA scores documents; None is the default of the model. ``measures`` are measures of
     coherence. Raises ValueError for what a model of this kind does not have, DataError for a corpus without documents.
     """
-    model = load_scored_model(model_url)
+    model = load_topic_model(model_url)
     corpus = Corpus(corpus_url, part)
     if not corpus.n_documents:
         raise DataError(
@@ -138,15 +132,13 @@ def evaluate(
         "log_likelihood": score,
         "perplexity": perplexity(score),
     }
-    return facts | _coherence(model_url, corpus, measures, client)
+    if measures:
+        facts |= _coherence(model, corpus, measures, client)
+    return facts
 
 
-def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: "Client | None") -> Facts:
-    """Return the coherence of each topic, the means, and the diversity of the topics; nothing without measures."""
-    measures = list(measures)
-    if not measures:
-        return {}
-    model = load_topic_model(model_url)
+def _coherence(model: TopicModel, corpus: Corpus, measures: Iterable[str], client: "Client | None") -> Facts:
+    """Return the coherence of each topic, the means, and the diversity of the topics."""
     values = {measure: model.coherence(corpus, measure, client=client) for measure in measures}
     # A topic with fewer than two words in the corpus has no coherence: NaN.
     topics = [

@@ -1,22 +1,27 @@
-"""Train the model of a configuration."""
+"""Make the corpus of a configuration, and train its model."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ....configs.layers import ConfigError, Layer
 from ....configs.redact import hidden_keys
 from ....configs.resolve import without_secrets
 from ....configs.schema import Config
 from ....io.errors import DataError
+from ....io.readers.reader import Reader
 from ....io.stores.store import DATA_KINDS, Store, check_free
-from ...engine.events import Callback, EpochFinished, Event
+from ...engine.events import Callback, EpochFinished, Event, IngestListener, IngestProgress
 from ...engine.run import RunStore, config_section
+from ...ingest.ingest import check_destination, open_files
+from ...ingest.ingest import ingest as ingest_source
+from ...ingest.options import ingest_options
 from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class, new_estimator
 from ...publishing.report import write_report
+from ...topics import Topic
 from ...views.history import LIKELIHOODS, is_engine_metric, last_value, median_speed
-from ..results import RestartResult, TrainingResult
+from .inspect import CorpusResult, describe_corpus
 from .models import topics_by_size
 
 if TYPE_CHECKING:
@@ -24,6 +29,61 @@ if TYPE_CHECKING:
 
 #: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
 RUN_CONTENT = ("run.json", "metrics.jsonl", "epochs", "base", "walks", "restarts", "mlflow.json")
+
+
+class TrainingResult(TypedDict):
+    """A trained model. Scores are per token."""
+
+    kind: str
+    epochs: int
+    training_seconds: float
+    #: The median over the epochs. None if no epoch was trained.
+    tokens_per_second: float | None
+    log_likelihood: NotRequired[float]
+    held_out_log_likelihood: NotRequired[float]
+    #: Other measures of the last epoch, by name.
+    measures: dict[str, float]
+    run: str
+    model: str
+    #: Epochs that this call trained; 0 if the run was complete before.
+    trained_epochs: int
+    report: NotRequired[str]
+    #: All restarts, if the configuration has more than one.
+    restarts: NotRequired[list[dict[str, Any]]]
+    #: The topics, largest first. Empty for models without topics.
+    topics: list[Topic]
+
+
+def open_documents(config: Config, overwrite: bool = False) -> Reader:
+    """Open the source of a configuration; raise DataError if it is missing, or if the corpus cannot be made there.
+
+    This needs no cluster, which takes seconds to start.
+    """
+    options = ingest_options(config, overwrite)
+    assert config.source is not None  # checked by ingest_options
+    reader = open_files(config.source.path, config.corpus.url, options)
+    check_destination(config.corpus.url, reader, options)
+    return reader
+
+
+def ingest(
+    config: Config,
+    documents: Reader,
+    client: "Client | None" = None,
+    progress: IngestListener | None = None,
+    overwrite: bool = False,
+) -> CorpusResult:
+    """Make the corpus of a configuration, unless it is complete already, and describe it."""
+    options = ingest_options(config, overwrite)
+    stages: list[str] = []
+
+    def listen(step: IngestProgress) -> None:
+        stages.append(step.stage)
+        if progress is not None:
+            progress(step)
+
+    ingest_source(documents, config.corpus.url, client=client, progress=listen, **vars(options))
+    return {**describe_corpus(config.corpus.url), "changed": stages[-1] != "unchanged"}
 
 
 def train(
@@ -63,13 +123,13 @@ def check_training(config: Config, makes_corpus: bool = False) -> None:
         estimator._check_data(config.corpus.url)
 
 
-def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResult]:
+def _save_restarts(estimator: RestartedEstimator, url: str) -> list[dict[str, Any]]:
     """Save each restart into a folder of its own, and describe them."""
-    found: list[RestartResult] = []
+    found = []
     for model, description in zip(estimator.restarts_, estimator._describe_restarts(), strict=True):
         place = f"{url}/{description['name']}"
         model.save(place)
-        found.append(RestartResult(**description, model=place))
+        found.append({**description, "model": place})
     return found
 
 

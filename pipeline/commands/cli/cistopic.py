@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import json_option
 from .session import load_config, open_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ....io.stores.corpus import Corpus
-    from ...cells.cistopic.bundle import Bundle
-    from ..results import Facts
+    from ..actions import Facts
 
 
 @click.command(short_help="Train topic models of cells and accessible regions.")
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     help="Processes. With the sampler gibbs, each trains a model of its own, and they divide the memory.",
 )
 @click.option("--stats", is_flag=True, help="Also compute the statistics by which a number of topics is chosen.")
-@click.option("--plot", metavar="FILE", help="Draw the statistics into this file, such as grid.png; needs matplotlib.")
 @click.option("--h5ad", is_flag=True, help="Also write AnnData files of cells by topics and of regions by topics.")
 @click.option(
     "--sampler",
@@ -70,7 +67,6 @@ def cistopic(
     seed: int,
     threads: int,
     stats: bool,
-    plot: str | None,
     h5ad: bool,
     sampler: str,
     device: str,
@@ -89,10 +85,9 @@ def cistopic(
       corpusmill cistopic fragments.mtx.gz -c cells.txt -r regions.txt -o out/tm -t 5 10 20 -p 8 --stats
     """
     from ...cells.cistopic.bundle import Settings
-    from ...cells.cistopic.grid import Execution, make_corpus, prepare_plot, train_grid
+    from ...cells.cistopic.grid import Execution, compare, make_corpus, train_grid
 
-    matrix, more = _matrix_and_numbers(arguments)
-    numbers = [*topics, *more]
+    matrix, numbers = _matrix_and_numbers(arguments, topics)
     settings = Settings(
         n_topics=numbers[0],
         alpha=alpha,
@@ -106,27 +101,34 @@ def cistopic(
     )
     # The sampler gibbs trains a model on one worker, so several models are trained side by side, each in a process.
     processes = threads if sampler == "gibbs" else 1
-    cluster: dict[str, object] = {"kind": "synchronous"}
-    if processes < threads:
-        cluster = {"kind": "local", "n_workers": threads}
-    # Before the models are trained, which takes long.
-    plot_file = prepare_plot(plot) if plot else None
+    cluster = {"kind": "synchronous"} if processes == threads else {"kind": "local", "n_workers": threads}
     complete_before: list[int] = []
     note = partial(_note_model, complete_before, processes)
     with open_session(load_config((), (), {"cluster": cluster}), as_json) as session:
         corpus = make_corpus(matrix, prefix, cells, regions, session.client, overwrite=replace)
-        execution = Execution(session.client, [session.display.train], device, threads, processes, replace)
+        execution = Execution(session.client, [session.display], device, threads, processes, replace)
         bundles = train_grid(corpus, prefix, numbers, settings, execution, note)
-        found = _describe(bundles, corpus, stats, plot_file, h5ad)
-    facts: Facts = {"prefix": prefix, "complete_before": sorted(complete_before), **found}
+        facts: Facts = {
+            "prefix": prefix,
+            "complete_before": sorted(complete_before),
+            "cells": corpus.n_documents,
+            "regions": len(corpus.columns or []),
+            "accessible": corpus.n_tokens,
+            "n_topics": [bundle.settings.n_topics for bundle in bundles],
+        }
+        if h5ad:
+            for bundle in bundles:
+                bundle.write_anndata(corpus)
+        if stats:
+            facts |= dict(compare(bundles, corpus))
     show.result(facts, as_json, lambda: show.model_grid(facts))
 
 
-def _matrix_and_numbers(arguments: "Sequence[str]") -> tuple[str, list[int]]:
+def _matrix_and_numbers(arguments: "Sequence[str]", topics: "Sequence[int]") -> tuple[str, list[int]]:
     matrices = [argument for argument in arguments if not argument.isdecimal()]
     if len(matrices) != 1:
         raise click.UsageError(f"give one MATRIX, not {len(matrices)}")
-    return matrices[0], [int(argument) for argument in arguments if argument.isdecimal()]
+    return matrices[0], [*topics, *(int(argument) for argument in arguments if argument.isdecimal())]
 
 
 def _note_model(complete_before: list[int], processes: int, number: int, was_complete: bool) -> None:
@@ -136,27 +138,3 @@ def _note_model(complete_before: list[int], processes: int, number: int, was_com
     elif processes > 1:
         # A process of its own does not report its epochs.
         click.echo(f"train: the model with {number} topics is complete", err=True)
-
-
-def _describe(
-    bundles: "Sequence[Bundle]", corpus: "Corpus", with_statistics: bool, plot_file: str | None, with_anndata: bool
-) -> "Facts":
-    """Write the files that the options ask for, and describe the models."""
-    from ...cells.cistopic.grid import compare, plot
-
-    facts: Facts = {
-        "cells": corpus.n_documents,
-        "regions": len(corpus.columns or []),
-        "accessible": corpus.n_tokens,
-        "n_topics": [bundle.settings.n_topics for bundle in bundles],
-    }
-    if with_anndata:
-        for bundle in bundles:
-            bundle.write_anndata(corpus)
-    if with_statistics or plot_file:
-        comparison = compare(bundles, corpus)
-        facts |= dict(comparison)
-        if plot_file:
-            plot(comparison, plot_file)
-            facts["plot"] = plot_file
-    return facts

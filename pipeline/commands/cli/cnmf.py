@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import json_option
 from .session import load_config, open_session
 
@@ -90,9 +90,7 @@ def factorize(
     # Processes may be numbered from 1, as cNMF allows.
     share = planned[worker_index % total_workers :: total_workers]
     with open_session(config, as_json) as session:
-        trained = train_restarts(
-            study, share, skip_completed_runs, client=session.client, callbacks=[session.display.train]
-        )
+        trained = train_restarts(study, share, skip_completed_runs, client=session.client, callbacks=[session.display])
     facts = {"name": name, "planned": len(planned), "trained": len(trained)}
     show.result(facts, as_json, lambda: show.facts(facts))
 

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import json_option, set_option
 from .session import load_config
 

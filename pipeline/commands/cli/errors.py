@@ -149,9 +149,8 @@ def with_keys(message: str) -> str:
 @cache
 def _keys() -> dict[str, str]:
     """Return the full key by its last part, where only one section has it and no ordinary sentence."""
-    from ....configs.cluster_schema import LocalConfig
     from ....configs.model_schema import MODEL_SECTIONS
-    from ....configs.schema import CorpusConfig, RunConfig, SourceConfig
+    from ....configs.schema import CorpusConfig, LocalConfig, RunConfig, SourceConfig
     from ....configs.section import Section
 
     sections: list[tuple[str, type[Section]]]

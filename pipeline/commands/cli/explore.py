@@ -2,7 +2,7 @@
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import json_option
 
 

@@ -1,10 +1,15 @@
 """Commands that use a trained model: topics, similar, evaluate, transform, export."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ..terminal import show
+from . import show
 from .options import config_option, json_option, number_option, part_option, set_option
 from .session import load_config, open_session
+
+if TYPE_CHECKING:
+    from ..actions import Facts
 
 
 @click.command()
@@ -23,11 +28,11 @@ def topics(model: str, words: int, as_json: bool) -> None:
       corpusmill topics demo/model --words 20 --json | jq '.topics[0]'
     """
     from ..actions.models import load_topic_model, topics_by_size
-    from ..results import TopicsResult
 
     estimator = load_topic_model(model)
-    found = TopicsResult(model=model, epochs=estimator.n_iter_, topics=topics_by_size(estimator, words))
-    show.result(found, as_json, lambda: show.topics_of_model(found))
+    topics = topics_by_size(estimator, words)
+    found = {"model": model, "epochs": estimator.n_iter_, "topics": topics}
+    show.result(found, as_json, lambda: show.topics_of_model(topics, model, estimator.n_iter_))
 
 
 @click.command()
@@ -169,22 +174,33 @@ def transform(
       python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
       corpusmill transform runs/cells/model cells.h5ad --into cells.h5ad
     """
+    from ....io.stores.corpus import Corpus
+    from ...models.base.topics import TopicModel
+    from ...models.registry import load_model
     from ..actions.models import check_stored
-    from ..actions.transform import transform as transform_corpus
-    from ..actions.transform import transform_into
 
     if (out is None) == (into is None):
         raise click.UsageError("give either OUT or --into FILE")
     if top is not None and into is not None:
         raise click.UsageError("--top is for OUT: an AnnData file has all weights")
     config = load_config(configs, settings)
+    facts: Facts
     # With --into, CORPUS may be a file.
     check_stored(model, corpus if into is None else "", part)
     with open_session(config, as_json) as session:
-        if into is None:
-            facts = transform_corpus(model, corpus, str(out), part, top, replace, session.client)
+        estimator = load_model(model)
+        if into is not None:
+            from ...cells.anndata import annotate_file
+
+            keys = annotate_file(into, estimator, corpus, layer, key, client=session.client, replace=replace)
+            facts = {"into": into, "obsm": keys.obsm, "varm": keys.varm, "uns": f"corpusmill/{keys.uns}"}
         else:
-            facts = transform_into(model, corpus, into, layer, key, replace, session.client)
+            documents = Corpus(corpus, part)
+            counts = estimator.transform_to(documents, str(out), top=top, client=session.client, replace=replace)
+            columns = ["document", *(["topics"] if top else []), "weights", *documents.kept_columns]
+            facts = {"out": out, "files": len(documents.chunks), "columns": columns, **counts}
+            if isinstance(estimator, TopicModel) and estimator.topic_names_:
+                facts["topic_names"] = dict(estimator.topic_names_)
     show.result(facts, as_json, lambda: show.facts(facts))
 
 

@@ -2,13 +2,17 @@
 
 import sys
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal import show
+from . import show
 from .errors import ExitCode
 from .options import configs_argument, json_option, set_option
 from .session import job_metrics, load_config, mlflow_of, open_session
+
+if TYPE_CHECKING:
+    from ...engine.events import Callback
 
 
 @click.command()
@@ -89,11 +93,11 @@ def retrain(
         config.mlflow = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
         request = RetrainRequest(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
-        training = [session.display.train, job.observe]
+        training: list[Callback] = [session.display, job.observe]
         callback = mlflow_of(config)
         if callback is not None:
             training.append(callback)
-        found = retrain_model(config, session.client, request, Listeners(session.display.ingest, training))
+        found = retrain_model(config, session.client, request, Listeners(session.display, training))
         if callback is not None and found["version"] is not None:
             callback.log_version(config.retrain.url, found)
         if found["status"] == "refused":

@@ -5,7 +5,8 @@ import json
 
 import click
 
-from ..terminal import show
+from ...formatting import without_controls
+from . import show
 from .options import json_option
 
 
@@ -60,31 +61,29 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run_url", metavar="RUN")
-@click.option("--once", is_flag=True, help="Show the current state once and exit.")
+@click.option("--once", is_flag=True, help="Print the current state once and exit.")
 @json_option
 def watch(run_url: str, once: bool, as_json: bool) -> None:
-    """Show the progress of a run while another process trains it.
+    """Print the progress of a run while another process trains it.
 
-    RUN is the folder or URL of a run or of a retrained model, or the address of a Dask dashboard. The display ends with
-    the run. Ctrl-C ends only the display.
+    RUN is the folder or URL of a run or of a retrained model. There is a line every few seconds until the run ends.
+    Ctrl-C ends only this command. The live page of a cluster shows more, and so does `corpusmill report`, also before
+    the end of a run.
 
     \b
     Examples:
       corpusmill watch runs/articles
       corpusmill watch models/news                           what retrain trains now
-      corpusmill watch http://127.0.0.1:8787
       corpusmill watch runs/articles --json | jq .eta_seconds
     """
-    from ..actions.watch import Watcher
-    from ..terminal.watch import show_all, show_once
+    from ..actions.watch import describe, lines, look
 
-    watcher = Watcher(run_url)
     if as_json:
-        click.echo(json.dumps(watcher.look().summary()))
-        return
-    # Ctrl-C is the usual way to leave the display, not an error.
-    with contextlib.suppress(KeyboardInterrupt):
-        if once:
-            show_once(watcher.look())
-        else:
-            show_all(watcher.follow())
+        click.echo(json.dumps(look(run_url).summary()))
+    elif once:
+        click.echo(without_controls(describe(look(run_url))))
+    else:
+        # Ctrl-C is the usual way to end this command, not an error.
+        with contextlib.suppress(KeyboardInterrupt):
+            for line in lines(run_url):
+                click.echo(without_controls(line))

@@ -16,9 +16,8 @@ from .signals import delay_interrupts
 if TYPE_CHECKING:
     from distributed import Client
 
-    from ....configs.cluster_schema import ClusterConfig
     from ....configs.layers import Layer
-    from ....configs.schema import Config
+    from ....configs.schema import ClusterConfig, Config
     from ...publishing.mlflow import MLflowCallback
     from ...views.progress import Display
     from ...views.prometheus import BatchJob
@@ -34,7 +33,7 @@ SMALL_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works with. ``client`` is None if the configuration has no Dask cluster."""
+    """The cluster and the display of progress of a command. ``client`` is None if no workers are used."""
 
     client: "Client | None"
     display: "Display"
@@ -83,7 +82,7 @@ def open_session(
 @contextmanager
 def _open_cluster(cluster: "ClusterConfig", compare_versions: bool) -> Iterator["Client"]:
     from ...engine.cluster.open import await_cluster, open_cluster, starts_here
-    from ..actions.doctor.workers import differences_on_cluster, kernel_vectors, width_differences
+    from ..actions.doctor import differences_on_cluster, kernel_vectors, width_differences
 
     starts_workers_here = starts_here(cluster.kind)
     with ExitStack() as stack:

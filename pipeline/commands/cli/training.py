@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..terminal import show
+from . import show
 from .options import config_option, configs_argument, json_option, overwrite_option, set_option
 from .session import Session, job_metrics, library_warnings, load_config, mlflow_of, open_session
 
 if TYPE_CHECKING:
     from ....configs.schema import Config
+    from ...engine.events import Callback
     from ...views.prometheus import BatchJob
-    from ..results import TrainingResult
+    from ..actions.train import TrainingResult
 
 
 @click.command()
@@ -33,9 +34,8 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       corpusmill run my.yaml clusters/jobqueue
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
-    from ..actions.ingest import ingest as ingest_documents
-    from ..actions.ingest import open_documents
-    from ..actions.train import check_training
+    from ..actions.train import check_training, open_documents
+    from ..actions.train import ingest as ingest_documents
 
     config = load_config(configs, settings)
     documents = None
@@ -46,7 +46,7 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
             documents = open_documents(config, overwrite)
         with open_session(config, as_json) as session:
             if documents is not None:
-                corpus = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
+                corpus = ingest_documents(config, documents, session.client, session.display, overwrite)
             trained = _train(config, session, job, overwrite)
     show.result({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 
@@ -75,14 +75,14 @@ def ingest(
       corpusmill ingest 's3://news/*.parquet' s3://work/corpus --set source.stop_words=english
       corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
     """
-    from ..actions.ingest import ingest as ingest_documents
-    from ..actions.ingest import open_documents
+    from ..actions.train import ingest as ingest_documents
+    from ..actions.train import open_documents
 
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     documents = open_documents(config, overwrite)
     nbytes = sum(file.size for file in documents.files)
     with open_session(config, as_json, nbytes=nbytes) as session:
-        found = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
+        found = ingest_documents(config, documents, session.client, session.display, overwrite)
     show.result(found, as_json, lambda: show.corpus(found))
 
 
@@ -98,6 +98,7 @@ def ingest(
     metavar="FROM TO",
     help="Columns that hold the two nodes of an edge.  [default: source and target, or the first two]",
 )
+@click.option("--weight", default="weight", metavar="COLUMN", help="Column that holds the weights.")
 @click.option(
     "--delimiter", metavar="CHARACTER", help="What separates the columns of a text file.  [default: found out]"
 )
@@ -112,6 +113,7 @@ def graph(
     unweighted: bool,
     header: bool | None,
     columns: tuple[str, str] | None,
+    weight: str,
     delimiter: str | None,
     quote: str,
     comments: str,
@@ -152,6 +154,7 @@ def graph(
             header=header,
             source=first,
             target=second,
+            weight=weight,
             delimiter=delimiter,
             quote=quote,
             comments="" if comments == "none" else comments,
@@ -217,7 +220,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def _train(config: "Config", session: Session, job: "BatchJob", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
-    callbacks = [session.display.train, job.observe]
+    callbacks: list[Callback] = [session.display, job.observe]
     callback = mlflow_of(config)
     if callback is not None:
         callbacks.append(callback)

@@ -11,7 +11,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..memory import Capacity
-from ..worker.overlap import MAX_AHEAD
+from ..worker.overlap import AHEAD
 from .pool import Pool, divided
 
 #: Functions of this package that every step runs at the scheduler or on the workers.
@@ -133,7 +133,7 @@ def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> ShardLease
     positions = pool.take(address, threads, least=least)
     if not positions:
         return None
-    return ShardLease(address, positions, pool.upcoming(address, threads * MAX_AHEAD), not pool.left)
+    return ShardLease(address, positions, pool.upcoming(address, threads * AHEAD), not pool.left)
 
 
 # --- functions that run at the scheduler ---

@@ -15,22 +15,36 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor as ThreadPool
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from ....io.stores.object_stores import REQUESTS
 from ....io.stores.store import Arrays
-from ..algorithm import add_numbers, nbytes
+from ....kernels.errors import DeviceError
+from ..algorithm import Shard, SweepResult, add, add_numbers, nbytes
 from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
 from ..grid import has_grid
 from ..packing import unpack
 from .held import map_deltas
 from .merging import Node, PartialSums
-from .overlap import MAX_AHEAD, start
-from .step import sweep_shard, update_block
-from .tasks import SHARED, AppliedBlock, ModelPart, ShardProgress, ShardReport, SweepPhase
-from .transfers import Transfers, timing_of
+from .overlap import AHEAD, start
+from .tasks import (
+    SHARED,
+    AppliedBlock,
+    Job,
+    ModelPart,
+    ShardProgress,
+    ShardReport,
+    Stopwatch,
+    SweepPhase,
+    check_finite,
+    worker_name,
+    write_block,
+)
+from .transfers import Transfers, pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
@@ -154,7 +168,7 @@ class SweepOutcome(NamedTuple):
 
 def shard_seconds(phase: SweepPhase) -> float:
     """Return how long a thread of this worker computes for a shard, on average; 0 if it has not swept any yet."""
-    return timing_of(phase.job).kernel * len(phase.chunks(0))
+    return pace_of(phase.job).kernel * len(phase.chunks(0))
 
 
 class ShardQueue(ABC):
@@ -181,7 +195,7 @@ class ShardList(ShardQueue):
 
     def upcoming(self) -> list[int]:
         """Return the positions that are left."""
-        return list(islice(self._positions, MAX_AHEAD))
+        return list(islice(self._positions, AHEAD))
 
 
 def sweep_shards(
@@ -229,7 +243,7 @@ def sweep_shards(
 
     with transfers.opened():
         # Sweeps read the same parts of the model in each step.
-        transfers.read_parts_ahead(list(transfers.timing.model_parts))
+        transfers.read_parts_ahead(list(transfers.pace.model_parts))
         helping = []
         if helpers is not None:
             pool, _ = helpers
@@ -343,3 +357,72 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
                 applied.append(update_block(phase, transfers, block, delta))
     add_numbers(applied[0].measured, device.totals)
     return applied
+
+
+def sweep_shard(
+    phase: SweepPhase, transfers: Transfers, chunks: Sequence[int], upcoming: Callable[[], Iterable[int]]
+) -> tuple[list[Arrays], ShardReport]:
+    """Sweep the chunks of a shard in order, and write their next states. Return a delta for each block, and a report.
+
+    ``upcoming`` returns the chunks of shards that this worker will probably sweep next.
+    """
+    job = phase.job
+    watch = Stopwatch()
+    model = transfers.model(watch, transfers.pace.model_parts)
+    deltas: list[Arrays] | None = None
+    sums: Arrays = {}
+    device = DeviceCounts()
+    for position, index in enumerate(chunks):
+        transfers.read_chunks_ahead(list(chunks[position:]), upcoming())
+        chunk = transfers.chunk(index, watch)
+        state = transfers.state(index, watch)
+        watch.lap("read")
+        try:
+            with device.counting():
+                shard = Shard(deltas, phase.blocks, index == chunks[-1])
+                if phase.range_index and state is not None:
+                    result = SweepResult(None, job.algorithm.later_deltas(model, chunk, state, shard), {})
+                else:
+                    result = job.algorithm.sweep(model, chunk, state, shard, job.address(phase.step, index))
+                if shard.is_last:
+                    share_deltas(result.deltas)
+        except DeviceError as error:
+            raise DeviceError(f"chunk {index}: {error}") from error
+        deltas = result.deltas
+        sums = add(sums, result.sums)
+        transfers.pace.note_kernel(watch.lap("kernel"))
+        if result.state is not None:
+            _check_state(job)
+            transfers.write_state(index, result.state)
+        watch.lap("write")
+    assert deltas is not None
+    report: ShardReport = {
+        "sums": sums,
+        "seconds": watch.seconds,
+        "device": device.totals,
+        "requests": REQUESTS.take(),
+        "cached": watch.cached,
+        "worker": worker_name(),
+    }
+    return deltas, report
+
+
+def _check_state(job: Job) -> None:
+    if not job.keeps_state:
+        raise ValueError(
+            f"{type(job.algorithm).__name__}.sweep returned a state, but memory() has no bytes for one, so no sweep "
+            f"would receive it: give MemoryEstimate the bytes of a chunk's state"
+        )
+
+
+def update_block(phase: SweepPhase, transfers: Transfers, block: int, delta: Arrays) -> AppliedBlock:
+    """Update a block with its merged delta, write its next arrays, and return its small totals."""
+    job = phase.job
+    model = transfers.model()
+    device = DeviceCounts()
+    with device.counting():
+        first = partial(job.first_arrays, block)
+        arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared, first)
+        check_finite(job.epoch(phase.step), f"block {block} of the model", arrays)
+        write_block(job, phase.step, block, arrays, transfers.behind)
+    return AppliedBlock(totals, {**device.totals, **REQUESTS.take()})

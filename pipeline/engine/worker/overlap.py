@@ -1,12 +1,10 @@
 """Reads data before a sweep needs them, and writes results while it continues.
 
 A request to an object store takes tens of milliseconds. A thread that reads, computes and writes in turn would wait
-for most of the time. How many reads are under way depends on the measured times of reading and computing. A store that
-does not make threads wait, such as a disk whose files are in memory, is read and written by the thread that computes:
-another thread would cost more than it saves.
+for most of the time. A store that does not make threads wait, such as a disk whose files are in memory, is read and
+written by the thread that computes: another thread would cost more than it saves.
 """
 
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -14,8 +12,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-#: Maximum number of chunks that are read ahead for one computing thread.
-MAX_AHEAD = 16
+#: Chunks that are read ahead for one computing thread, and blocks of the model for one sweep.
+AHEAD = 8
 #: Maximum number of reading threads, and of writing threads, of one sweep.
 MAX_THREADS = 32
 #: If requests make a thread wait for less than this, the computing thread reads and writes by itself.
@@ -33,16 +31,14 @@ def start(pool: Executor, function: Callable[..., Value], *arguments: object) ->
     return pool.submit(copy_context().run, function, *arguments)
 
 
-class StoreTiming:
-    """Average times of a worker's threads: how long they wait for the store, and how long a kernel computes.
+class Pace:
+    """Average times of a worker's threads in a run: how long they wait for the store, and how long a kernel computes.
 
-    A worker has one of these for each run. Several threads update it without a lock. A lost update does not matter,
-    because the times only decide how much is read ahead.
+    Several threads update it without a lock. A lost update does no harm.
     """
 
     def __init__(self, wait_seconds: float):
-        self.read_wait = wait_seconds  # for one chunk, state or block
-        self.write_wait = wait_seconds
+        self._wait = wait_seconds  # for one chunk, state or block
         self.kernel = 0.0  # for one chunk; 0 if none was measured yet
         #: The parts of the model that sweeps have read, in the order of the first reads.
         self.model_parts: dict[Any, None] = {}
@@ -51,42 +47,17 @@ class StoreTiming:
         """Add a measurement of the kernel of a chunk."""
         self.kernel = seconds if not self.kernel else self.kernel + NEWEST * (seconds - self.kernel)
 
-    def read(self, action: Callable[[], Value]) -> Value:
-        """Read, and measure for how long the thread waits."""
-        value, waited = _timed(action)
-        self.read_wait += NEWEST * (waited - self.read_wait)
+    def timed(self, action: Callable[[], Value]) -> Value:
+        """Read or write, and measure the seconds in which the thread does not compute."""
+        started = time.perf_counter() - time.thread_time()
+        value = action()
+        self._wait += NEWEST * (time.perf_counter() - time.thread_time() - started - self._wait)
         return value
 
-    def write(self, action: Callable[[], None]) -> None:
-        """Write, and measure for how long the thread waits."""
-        _, waited = _timed(action)
-        self.write_wait += NEWEST * (waited - self.write_wait)
-
     @property
-    def chunks_ahead(self) -> int:
-        """How many chunks to read ahead, so that the kernel of one thread never waits; 0 if reading does not wait."""
-        if self.read_wait < LEAST_WAIT_SECONDS:
-            return 0
-        kernel = self.kernel or self.read_wait
-        return min(MAX_AHEAD, 1 + math.ceil(self.read_wait / max(kernel, 1e-6)))
-
-    @property
-    def reads_ahead(self) -> bool:
-        """Whether reading makes a thread wait."""
-        return self.read_wait >= LEAST_WAIT_SECONDS
-
-    @property
-    def writes_behind(self) -> bool:
-        """Whether writing makes a thread wait."""
-        return self.write_wait >= LEAST_WAIT_SECONDS
-
-
-def _timed(action: Callable[[], Value]) -> tuple[Value, float]:
-    """Return the value of an action, and the seconds in which its thread did not compute."""
-    started = time.perf_counter()
-    computing = time.thread_time()
-    value = action()
-    return value, time.perf_counter() - started - (time.thread_time() - computing)
+    def store_waits(self) -> bool:
+        """Whether reading and writing make a thread wait."""
+        return self._wait >= LEAST_WAIT_SECONDS
 
 
 class Budget:
@@ -121,8 +92,8 @@ class Budget:
 class ReadAhead:
     """Reads values before they are needed, as many as fit into a budget. Several threads may use it."""
 
-    def __init__(self, timing: StoreTiming, nbytes: int):
-        self._pace = timing
+    def __init__(self, pace: Pace, nbytes: int):
+        self._pace = pace
         self._budget = Budget(nbytes)
         self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-read")
         self._lock = threading.Lock()
@@ -138,7 +109,7 @@ class ReadAhead:
                 return True
             if not self._budget.try_take(nbytes):
                 return False
-            reading = start(self._pool, self._pace.read, read)
+            reading = start(self._pool, self._pace.timed, read)
             self._started[key] = (reading, nbytes)
         return True
 
@@ -147,12 +118,12 @@ class ReadAhead:
         with self._lock:
             started = self._started.pop(key, None)
         if started is None:
-            return self._pace.read(read)
+            return self._pace.timed(read)
         reading, nbytes = started
         try:
             # A read that no thread has begun is faster in this thread.
             if reading.cancel():
-                return self._pace.read(read)
+                return self._pace.timed(read)
             value: Value = reading.result()
             return value
         finally:
@@ -166,8 +137,8 @@ class ReadAhead:
 class WriteBehind:
     """Writes values in other threads while the caller continues. Several threads may use it."""
 
-    def __init__(self, timing: StoreTiming, nbytes: int):
-        self._pace = timing
+    def __init__(self, pace: Pace, nbytes: int):
+        self._pace = pace
         self._budget = Budget(nbytes)
         self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-write")
         self._error: BaseException | None = None
@@ -182,8 +153,8 @@ class WriteBehind:
             action()
             return
         self._raise_error()
-        if not self._pace.writes_behind or nbytes > self._budget.nbytes:
-            self._pace.write(action)
+        if not self._pace.store_waits or nbytes > self._budget.nbytes:
+            self._pace.timed(action)
             return
         self._budget.take(nbytes)
         start(self._pool, self._write, action, nbytes)
@@ -192,7 +163,7 @@ class WriteBehind:
         try:
             # After an error, the step fails in any case.
             if self._error is None:
-                self._pace.write(action)
+                self._pace.timed(action)
         except BaseException as error:
             self._error = error
         finally:

@@ -14,7 +14,7 @@ from typing import Any
 from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
 from .cache import CACHE
-from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, ReadAhead, StoreTiming, WriteBehind
+from .overlap import AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
 from .tasks import (
     SHARED,
     Job,
@@ -40,13 +40,12 @@ class Transfers:
         self._shared = phase.shared
         self._n_threads = n_threads
         self._data = job.open(job.data)
-        self.timing = timing_of(job)
+        self.pace = pace_of(job)
         # Half of the buffers for each direction, so that neither blocks the other one.
-        self._ahead = ReadAhead(self.timing, job.buffer_bytes // 2)
-        self.behind = WriteBehind(self.timing, job.buffer_bytes // 2)
+        self._ahead = ReadAhead(self.pace, job.buffer_bytes // 2)
+        self.behind = WriteBehind(self.pace, job.buffer_bytes // 2)
         self._lock = threading.Lock()
         self._begun: set[int] = set()  # chunks whose sweeps have begun
-        self._largest_part = 0
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
@@ -67,13 +66,12 @@ class Transfers:
 
         ``own`` are the chunks that are left of the thread's shard. ``upcoming`` are those of the worker's next shards.
         """
-        n_ahead = self.timing.chunks_ahead
-        if not n_ahead:
+        if not self.pace.store_waits:
             return
-        chosen = own[:n_ahead]
-        if len(chosen) < n_ahead:
+        chosen = own[:AHEAD]
+        if len(chosen) < AHEAD:
             # The threads share the next shards.
-            chosen += islice(upcoming, self._n_threads * n_ahead)
+            chosen += islice(upcoming, self._n_threads * AHEAD)
         for index in chosen:
             if not self._start_chunk(index):
                 return
@@ -81,15 +79,19 @@ class Transfers:
     def _start_chunk(self, index: int) -> bool:
         """Start to read a chunk and its state; return False if the buffers are full."""
         job = self._job
-        estimate = job.algorithm.memory(self._data, self._data.chunks[index])
+        state_step = self._state_step()
         with self._lock:
             if index in self._begun:
                 return True
+            needs_chunk = CACHE.get(chunk_key(job, job.data, index)) is None
+            needs_state = state_step and CACHE.get(state_key(job, index), version=state_step) is None
+            if not needs_chunk and not needs_state:
+                return True
+            estimate = job.algorithm.memory(self._data, self._data.chunks[index])
             is_started = True
-            if CACHE.get(chunk_key(job, job.data, index)) is None:
+            if needs_chunk:
                 is_started = self._ahead.start(("chunk", index), partial(self._load_chunk, index), estimate.data)
-            state_step = self._state_step()
-            if is_started and state_step and CACHE.get(state_key(job, index), version=state_step) is None:
+            if needs_state and is_started:
                 read = partial(job.files.state, state_step, index)
                 is_started = self._ahead.start(("state", index), read, estimate.state)
         return is_started
@@ -149,8 +151,9 @@ class Transfers:
 
     def read_parts_ahead(self, parts: Iterable[ModelPart]) -> None:
         """Start to read parts of the model that are not in the cache."""
-        if not self.timing.reads_ahead:
+        if not self.pace.store_waits:
             return
+        nbytes_of_part = self._job.algorithm.memory(self._data, self._data.chunks[0]).model
         for part in parts:
             if part == SHARED and self._shared is not None:
                 continue
@@ -158,29 +161,18 @@ class Transfers:
             if CACHE.get(key, version=self._step - 1) is not None:
                 continue
             read = partial(read_model, self._job, self._step - 1, part)
-            if not self._ahead.start(part, read, max(self._largest_part, self._estimated_part)):
+            if not self._ahead.start(part, read, nbytes_of_part):
                 return
-
-    @property
-    def _estimated_part(self) -> int:
-        return self._job.algorithm.memory(self._data, self._data.chunks[0]).model
 
     def _read_part(self, part: ModelPart) -> Arrays:
         """Return a part of the model that is not in the cache, and start to read the blocks after it."""
         if part != SHARED:
-            stop = min(part.number + MAX_AHEAD, self._job.algorithm.n_blocks)
+            stop = min(part.number + AHEAD, self._job.algorithm.n_blocks)
             self.read_parts_ahead(ModelPart("block", index) for index in range(part.number, stop))
-        arrays = self._ahead.get(part, partial(read_model, self._job, self._step - 1, part))
-        self._largest_part = max(self._largest_part, nbytes(arrays))
-        return arrays
+        return self._ahead.get(part, partial(read_model, self._job, self._step - 1, part))
 
 
-def timing_of(job: Job) -> StoreTiming:
-    """Return the timing of this worker in a run."""
-    return CACHE.load((job.name, "timing"), partial(_first_timing, job))
-
-
-def _first_timing(job: Job) -> StoreTiming:
-    """Return the timing of a worker that has not read anything yet."""
+def pace_of(job: Job) -> Pace:
+    """Return the pace of this worker in a run. A store on another machine makes threads wait until it is measured."""
     is_local = job.files.store.is_local and Store(job.data.url).is_local
-    return StoreTiming(0.0 if is_local else REMOTE_WAIT_SECONDS)
+    return CACHE.load((job.name, "pace"), lambda: Pace(0.0 if is_local else REMOTE_WAIT_SECONDS))

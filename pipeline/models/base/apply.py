@@ -1,16 +1,18 @@
 """Applies a trained model to a corpus: tasks that run on workers, one per chunk."""
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ....io.errors import DataError
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
@@ -21,11 +23,12 @@ from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
 from ...engine.worker.cache import CACHE
 from ..vectors.similarity import row_lengths, top_indices, unit_vector
-from .saved import TrainedModel
 from .sparse_rows import select_tokens, split_mask
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from .estimator import Estimator
 
 #: Key of the names of topics in the metadata of these files.
 TOPIC_NAMES = "topic_names"
@@ -35,38 +38,10 @@ MATCHED_DOCUMENTS = 512
 GROUP_BYTES = 32 << 20
 
 
-class AppliedModel(Protocol):
-    """What tasks need of an estimator."""
-
-    _saved_at: str
-
-    def save(self, url: str) -> None:
-        """Write the trained model."""
-
-    @classmethod
-    def load(cls, url: str) -> Self:
-        """Read a saved model."""
-
-    def _fitted(self) -> TrainedModel:
-        """Return the trained model; raise an error if there is none."""
-
-    def _saved_name(self) -> str:
-        """Return a name for the content of the model at ``_saved_at``, or "" if this model is not there."""
-
-    def _seed_number(self) -> int:
-        """Return the seed of all random draws."""
-
-    def _vocabulary(self) -> pa.Table:
-        """Return the table of the model's words."""
-
-    def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Return one row per document."""
-
-
 class EstimatorRef(NamedTuple):
     """A saved model in the arguments of a task. ``name`` changes with the content, so that it can be cached."""
 
-    estimator: type[AppliedModel]
+    estimator: "type[Estimator[Any]]"
     url: str
     name: str
 
@@ -91,7 +66,7 @@ class Documents(NamedTuple):
     doc_ptr: np.ndarray  # (D + 1,) int64
     words: np.ndarray  # (n,) uint32
 
-    def keys(self, estimator: AppliedModel) -> np.ndarray:
+    def keys(self, estimator: "Estimator[Any]") -> np.ndarray:
         """Return one random key per document: (D,) uint64.
 
         It depends on the seed and the document's words only, so the score of a document does not depend on its
@@ -101,7 +76,7 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def model_for_tasks(estimator: AppliedModel, executor: Executor) -> Iterator[ModelHandle]:
+def model_for_tasks(estimator: "Estimator[Any]", executor: Executor) -> Iterator[ModelHandle]:
     """Yield the model in a form that tasks can receive."""
     estimator._fitted()
     if executor.runs_here:
@@ -119,7 +94,7 @@ def model_for_tasks(estimator: AppliedModel, executor: Executor) -> Iterator[Mod
 
 
 def map_chunks(
-    estimator: AppliedModel, store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: "Estimator[Any]", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> list[Result]:
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus or a matrix, in order."""
     executor = executor_for(client)
@@ -131,7 +106,7 @@ def map_chunks(
 
 
 def sum_chunks(
-    estimator: AppliedModel, store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: "Estimator[Any]", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> Arrays:
     """Return the sum of the arrays that `map_chunks` returns; none for a store without chunks."""
     return reduce(add, map_chunks(estimator, store, client, task, *options), {})
@@ -252,7 +227,7 @@ def open_documents(model: ModelHandle, data: DataRef, index: int) -> tuple[Any, 
     return estimator, Documents(corpus, chunk, doc_ptr, words)
 
 
-def _row_groups(estimator: AppliedModel, documents: Documents) -> Iterator[np.ndarray]:
+def _row_groups(estimator: Any, documents: Documents) -> Iterator[np.ndarray]:
     """First yield an empty (0, K) array that shows dtype and width, then the rows in groups of about GROUP_BYTES."""
     doc_ptr, words = documents.doc_ptr, documents.words
     empty = estimator._transform_chunk(doc_ptr[:1], words[:0])
@@ -262,3 +237,75 @@ def _row_groups(estimator: AppliedModel, documents: Documents) -> Iterator[np.nd
         group_ptr = doc_ptr[first : first + step + 1]
         group_words = words[group_ptr[0] : group_ptr[-1]]
         yield estimator._transform_chunk(group_ptr - group_ptr[0], group_words)
+
+
+DESCRIPTION = "_transform.json"
+#: Files with weights of documents.
+PART = re.compile(r"part-\d{6}\.parquet")
+
+
+class Origin(TypedDict):
+    """What the weights in a folder were computed from."""
+
+    model: str  # digest of the arrays and the parameters
+    corpus: str  # digest of the documents
+    part: str
+    columns: list[str]
+    top: int | None
+
+
+def origin_of(model_digest: str, corpus: Corpus, top: int | None) -> Origin:
+    """Return what the weights of a corpus by a model are computed from."""
+    return Origin(
+        model=model_digest,
+        corpus=corpus.hash,
+        part=corpus.part,
+        columns=corpus.kept_columns,
+        top=top,
+    )
+
+
+def claim(folder: Store, origin: Origin, replace: bool) -> None:
+    """Record what a folder is going to have, before the first file is written.
+
+    Raises DataError if the folder has other files, or weights of another origin, unless ``replace`` is True.
+    """
+    if not replace:
+        _check_free(folder, origin)
+    folder.write_json(DESCRIPTION, origin)
+
+
+def _check_free(folder: Store, origin: Origin) -> None:
+    # File managers leave hidden files in any folder.
+    names = [name for name in folder.names() if not name.startswith(".") and name != DESCRIPTION]
+    way_out = "choose another folder, or replace them with --replace (in Python, replace=True)"
+    others = [name for name in names if not PART.fullmatch(name)]
+    if others:
+        shown = ", ".join(others[:3])
+        raise DataError(
+            f"{folder.url}: has files that transform did not write ({shown}); choose another folder, or write beside "
+            f"them with --replace (in Python, replace=True)"
+        )
+    if not folder.exists(DESCRIPTION):
+        if names:
+            raise DataError(f"{folder.url}: has weights of an unknown model; {way_out}")
+        return
+    # Folders of earlier versions do not say how many topics they have: all.
+    found = {"top": None} | folder.read_json(DESCRIPTION)
+    if found == origin:
+        return
+    if found.get("model") != origin["model"]:
+        what = "another model"
+    elif found.get("corpus") != origin["corpus"] or found.get("part") != origin["part"]:
+        what = "other documents"
+    else:
+        what = "these documents with other columns"
+    raise DataError(f"{folder.url}: has weights of {what}; {way_out}")
+
+
+def delete_others(folder: Store, n_chunks: int) -> None:
+    """Delete the files of an earlier corpus with more chunks."""
+    written = {f"part-{chunk:06d}.parquet" for chunk in range(n_chunks)}
+    for name in folder.names():
+        if PART.fullmatch(name) and name not in written:
+            folder.delete(name)

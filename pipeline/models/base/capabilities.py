@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ....io.stores.corpus import Corpus
-from ..vectors.vectors import WordVectors
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from ..vectors.vectors import WordVectors
 
 
 @runtime_checkable
@@ -14,7 +15,7 @@ class HasWordVectors(Protocol):
     """A model that has one vector per word."""
 
     @property
-    def wv(self) -> WordVectors:
+    def wv(self) -> "WordVectors":
         """The word vectors."""
 
 

@@ -2,9 +2,13 @@
 
 import json
 import os
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
@@ -23,19 +27,25 @@ from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, config_section, versions
-from ...engine.training import Advice, Training
+from ...engine.training import Advice, Alternative, Cut, Training
 from ...topics import WordGroup
-from .columns import (
+from .fit_options import FitOptions, run_folder
+from .in_use import model_in_use
+from .inputs import (
+    CheckedInput,
+    DataLike,
+    InputMatrix,
     MatrixColumns,
+    TransformOutput,
     check_columns,
     check_numbers,
+    check_same_words,
     checked_input,
     columns_of,
     drop_outgrown_columns,
+    named,
+    read_input,
 )
-from .fit_options import FitOptions, run_folder
-from .in_use import model_in_use
-from .inputs import CheckedInput, DataLike, InputMatrix, TransformOutput, check_same_words, named, read_input
 from .saved import (
     ARRAYS_FOLDER,
     MODEL_FORMAT,
@@ -64,6 +74,8 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
 
     #: Name of the model in configurations, runs and saved models.
     _kind: ClassVar[str]
+    #: The parameter that decides how large the model is.
+    _size: ClassVar[str] = "n_components"
 
     #: Where the model was loaded from or saved to last. Either may have changed since.
     _saved_at: str = ""
@@ -181,7 +193,8 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
                 callbacks=options.all_callbacks(executor),
                 previous=previous,
                 advice=self._advice(),
-                cut=self._cut(algorithm, data, previous) if getattr(self, "n_blocks", None) == "auto" else None,
+                cut=self._cut_by_engine(algorithm, data, previous),
+                smaller=None if previous is not None else partial(self._smaller, data),
             )
             train(training, executor)
             self._take(training.run, training.run.step, data)
@@ -226,6 +239,31 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Return a function that cuts the model into a number of blocks; None if results depend on the blocks."""
         return None
+
+    def _cut_by_engine(self, algorithm: AnyAlgorithm, data: DataT, previous: SavedModel | None = None) -> Cut | None:
+        """Return `_cut`, unless the user has chosen the blocks."""
+        return self._cut(algorithm, data, previous) if getattr(self, "n_blocks", None) == "auto" else None
+
+    @property
+    def _largest_size(self) -> int:
+        """The size of the model, or the largest one that it may have if it depends on the data."""
+        return int(getattr(self, self._size))
+
+    def _smaller(self, data: DataT) -> Iterator[Alternative]:
+        """Yield models that need less memory, the largest first."""
+        size = self._largest_size
+        with suppress(ValueError, DataError):  # for example, fewer topics than seeds
+            while size > 1:
+                size //= 2
+                yield self._changed(data, f"lower {self._size} to {size}", self._size, size)
+
+    def _changed(self, data: DataT, advice: str, name: str, value: object) -> Alternative:
+        """Return the model with another value of a parameter."""
+        other = copy(self)
+        setattr(other, name, value)
+        with warnings.catch_warnings(action="ignore"):  # it is not trained
+            algorithm = other._algorithm(data)
+        return Alternative(advice, algorithm, other._cut_by_engine(algorithm, data))
 
     @property
     def _first_blocks(self) -> int:
@@ -410,15 +448,13 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
     # --- models of runs ---
 
     @classmethod
-    def from_run(cls, url: str, with_previous: bool = True) -> Self:
+    def from_run(cls, url: str) -> Self:
         """Read the model that a run committed last, even while the run continues.
 
         Parameters
         ----------
         url : str
             The folder or URL of the run.
-        with_previous : bool, default=True
-            Whether a run of `partial_fit` also has the words that occur only in the model before it.
 
         Returns
         -------
@@ -448,7 +484,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         data = run.open_data()
         estimator = cls._with_stored(parameters, meta, url)
         estimator._take_last(run, data)
-        if with_previous and meta["previous"] is not None:
+        if meta["previous"] is not None:
             copy = run.store.child(f"{PREVIOUS}/{meta['previous']}").absolute
             estimator._merge_previous(SavedModel.open(copy).load({}))
         return estimator

@@ -19,8 +19,7 @@ from ....configs.validation import plain_number
 from ....io.stores.store import JsonObject, to_json
 from ...engine.algorithm import EXECUTION_PARAMETERS
 from ..other_names import PARAMETERS, explain_attribute, hint_about
-from .columns import columns_of
-from .inputs import DataLike, TransformOutput, in_container
+from .inputs import DataLike, TransformOutput, columns_of, in_container
 from .saved import TrainedModel
 
 if TYPE_CHECKING:

@@ -19,13 +19,19 @@ from ...engine.data import TrainingData
 from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
 from ..vectors.similarity import unit_vector
-from ..vectors.vectors import check_word_list
 from . import apply
-from .apply import TransformCounts
-from .columns import columns_of
+from .apply import TransformCounts, claim, delete_others, origin_of
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, TransformOutput, check_count, corpus_of, read_input
-from .weights_folder import claim, delete_others, origin_of
+from .inputs import (
+    DataLike,
+    InputMatrix,
+    TransformOutput,
+    check_count,
+    check_word_list,
+    columns_of,
+    corpus_of,
+    read_input,
+)
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -270,7 +270,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
 
     def _advice(self) -> Advice:
         names = {"alpha": "doc_topic_prior", "beta": "topic_word_prior", "n_topics": "n_components"}
-        advice = Advice(size="lower n_components", names=names)
+        advice = Advice(names=names)
         if self.sampler != "gibbs":
             return advice
         idle = (

@@ -13,17 +13,17 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.store import Arrays
+from ....io.text.vocabulary import merge_vocabularies
 from ...engine.algorithm import AnyAlgorithm
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...engine.executors import Task
-from ...engine.training import Advice
+from ...engine.training import Alternative
 from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
-from ..base.columns import MatrixColumns, columns_of
-from ..base.inputs import CheckedInput, DataLike, InputMatrix, corpus_of, read_input
+from ..base.inputs import CheckedInput, DataLike, InputMatrix, MatrixColumns, columns_of, corpus_of, read_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
 from ..base.text import held_out_documents, not_documents
@@ -32,24 +32,22 @@ from ..other_names import explain_parameters
 from ..vectors.similarity import top_indices
 from ..vectors.vectors import WordVectors
 from . import inference
-from .continuation import merge_models
 from .factorization import Factorization, component_sizes, scaled_penalties
 from .frobenius import SOLVERS, FrobeniusFactorization, Hals, MultiplicativeUpdates
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
-from .rows import blocks_of, matrix_from
+from .rows import aligned_bounds, blocks_of, matrix_from
 from .side_by_side import BLOCK_ARRAYS, SideBySide
-from .streamed import aligned_bounds
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
 
 #: Algorithms that can do without the whole of W.
 STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler)
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 
 class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
@@ -281,22 +279,23 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     def _cut(
         self, algorithm: AnyAlgorithm, data: Corpus | Matrix, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
-        """Cut W into ranges, of which tasks hold one. Results of these options depend on all of W at a time."""
+        """Cut W into ranges, of which tasks on the CPU hold one. Results of some options depend on all of W."""
         is_dense = isinstance(data, Matrix) and not data.is_sparse
-        needs_all = is_dense or self.extrapolate or self.init != "random"
+        needs_all = is_dense or self.extrapolate or self.init != "random" or self.device == "cuda"
         if needs_all or not isinstance(algorithm, Factorization) or type(algorithm) not in STREAMED:
             return None
 
         def cut(n: int) -> AnyAlgorithm:
             bounds = aligned_bounds(algorithm.n_rows, n)
-            n_ranges = len(bounds) - 1
-            device = algorithm.device if n_ranges == 1 else "cpu"
-            return replace(algorithm.recut({"bounds": bounds, "n_ranges": n_ranges}), device=device)
+            return algorithm.recut({"bounds": bounds, "n_ranges": len(bounds) - 1})
 
         return cut
 
-    def _advice(self) -> Advice:
-        return Advice(size="lower n_components")
+    def _smaller(self, data: Corpus | Matrix) -> Iterator[Alternative]:
+        if self.device == "cuda":
+            words = "choose device 'auto', which trains on the CPU with a block of W at a time"
+            yield self._changed(data, words, "device", "auto")
+        yield from super()._smaller(data)
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
         """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""
@@ -511,3 +510,20 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     def _check_n_columns(self, n_columns: int, title: str) -> None:
         if n_columns != len(self._W):
             raise DataError(f"{title}: has {n_columns} columns, the model {len(self._W)}: give the same columns")
+
+
+def merge_models(new: TrainedModel, old: TrainedModel) -> TrainedModel:
+    """Return the new model with the rows of words that only the old one has appended, in one block.
+
+    The Gram matrix "S" of the rows is that of the new model; the caller updates it.
+    """
+    W = new.joined("W")
+    shared = {name: array for name, array in new.shared.items() if name != "seen"}
+    vocabulary = new.vocabulary
+    if new.has_words:
+        merged = merge_vocabularies(vocabulary, old.vocabulary)
+        vocabulary = merged.table
+        W = np.concatenate([W, old.joined("W")[merged.only_in_old].astype(W.dtype)])
+        if "idf" in shared:
+            shared["idf"] = np.concatenate([shared["idf"], old.shared["idf"][merged.only_in_old]])
+    return TrainedModel([{"W": W}], shared, vocabulary, new.metadata)

@@ -4,9 +4,9 @@ H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is t
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,13 +17,25 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
-from ...engine.algorithm import MAX_SHARDS, Address, Algorithm, MemoryEstimate, Merge, ModelView, Needs, PreviousModel
+from ...engine.algorithm import MAX_SHARDS, Address, Algorithm, MemoryEstimate, ModelView, Needs, PreviousModel, Shard
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
-from .merging import FactorSums
+from .deltas import FactorSums
 from .nndsvd import Fill, fill_zeros, nndsvd
-from .rows import PreparedRows, Rows, by_row, inverse_document_frequency, n_rows_of, prepare, rows_of, stream_chunk
-from .streamed import AnyFactor, StreamedFactor, gram_of
+from .rows import (
+    AnyFactor,
+    PreparedRows,
+    Rows,
+    StreamedChunk,
+    StreamedFactor,
+    by_row,
+    gram_of,
+    inverse_document_frequency,
+    n_rows_of,
+    prepare,
+    rows_of,
+    stream_chunk,
+)
 
 #: Step in the address of the draws of the first W. No real step has this number.
 BEGIN = -1
@@ -125,9 +137,9 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         )
 
     @property
-    def merge(self) -> Merge:
+    def merge(self) -> FactorSums:
         """Sums of P and Q."""
-        return FactorSums()
+        return FactorSums(self.device)
 
     # --- before the first sweep ---
 
@@ -219,6 +231,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             return stream_chunk(stored, self.n_rows, idf, self.dtype)
         return prepare(self.rows(data, index, model.shared), self.n_rows)
 
+    def recut(self, cut: Mapping[str, Any]) -> Self:
+        """Return the same algorithm, cut in another way. Streamed products run on the CPU."""
+        algorithm = super().recut(cut)
+        return algorithm if algorithm.n_ranges == 1 else replace(algorithm, device="cpu")
+
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Set the number of a block's first row."""
         if "first_row" in arrays or self.n_blocks > 1:
@@ -251,7 +268,26 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and a number for their error."""
 
+    @abstractmethod
+    def columns_of(self, A: StreamedChunk, H: np.ndarray, block: int, model: ModelView) -> products.SparseRows:
+        """Return the rows of Aᵀ that belong to a block, in the form whose products with H (D, K) are P."""
+
     # --- what sweeps of all losses use ---
+
+    def range_deltas(
+        self, A: StreamedChunk, H: np.ndarray, Q: np.ndarray, shard: Shard, model: ModelView
+    ) -> list[Arrays]:
+        """Return P of the shard so far for the words of a range, which is one block, and Q."""
+        (block,) = shard.blocks
+        rows = self.bounds[block + 1] - self.bounds[block]
+        P = np.zeros((rows, H.shape[1]), H.dtype) if shard.deltas is None else shard.deltas[0]["P"]
+        products.add_products(self.columns_of(A, H, block, model), H, P)
+        return [{"P": P, "Q": Q}]
+
+    def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
+        """Return P of the words of another range, and Q, which the first range has computed."""
+        assert isinstance(chunk, StreamedChunk)
+        return self.range_deltas(chunk, state["H"], state["Q"], shard, model)
 
     def first_rows(self, model: ModelView, chunk: PreparedRows, address: Address) -> np.ndarray:
         """Return the H (D, K) of a chunk before its first sweep."""

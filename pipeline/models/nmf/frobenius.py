@@ -23,14 +23,24 @@ from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, Shard, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
-from .deltas import cut_sums, shard_sums
-from .extrapolation import extrapolate_step, name_of_start
+from .deltas import computed, computed_whole, cut_sums, is_smaller, late, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
-from .late_products import computed, computed_whole, is_smaller, late
-from .merging import HalsSums
-from .rows import PreparedRows, Rows, SparseChunk, StreamedChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
+from .rows import (
+    AnyFactor,
+    PreparedRows,
+    Rows,
+    SparseChunk,
+    StreamedChunk,
+    StreamedFactor,
+    SweptRows,
+    add_row_products,
+    by_row,
+    entries_of,
+    form_of,
+    gram_of,
+    n_rows_of,
+)
 from .scores import FrobeniusScores
-from .streamed import AnyFactor, StreamedFactor, add_row_products, gram_of, range_sums
 
 Factor = Literal["W", "H"]
 
@@ -74,7 +84,7 @@ class FrobeniusFactorization(Factorization):
     @property
     def scores(self) -> FrobeniusScores:
         """The error of held-out rows."""
-        return FrobeniusScores(self.fold_in, self.gram, self.tol, self.factor, self.convergence, self.extrapolate)
+        return FrobeniusScores(self, self.convergence, self.extrapolate)
 
     def begin(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the first blocks of W. If there are several, each has the number of its first row, for `apply`."""
@@ -108,7 +118,7 @@ class FrobeniusFactorization(Factorization):
             H, violation = self.update_streamed(chunk, W, S, before, Q)
             # Later ranges need the Q of the shard so far.
             after["Q"] = Q.copy()
-            deltas = self._range_deltas(chunk, H, Q, shard)
+            deltas = self.range_deltas(chunk, H, Q, shard, model)
         else:
             H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, shard.deltas)
         after["H"] = H
@@ -121,14 +131,9 @@ class FrobeniusFactorization(Factorization):
             sums["violation"] = np.float64(violation)
         return SweepResult(after, deltas, sums)
 
-    def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
-        """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, StreamedChunk)
-        return self._range_deltas(chunk, state["H"], state["Q"], shard)
-
-    def _range_deltas(self, chunk: StreamedChunk, H: np.ndarray, Q: np.ndarray, shard: Shard) -> list[Arrays]:
-        (block,) = shard.blocks
-        return [range_sums(chunk, H, (self.bounds[block], self.bounds[block + 1]), shard.deltas) | {"Q": Q}]
+    def columns_of(self, A: StreamedChunk, H: np.ndarray, block: int, model: ModelView) -> products.SparseRows:
+        """Return the rows of Aᵀ as they are."""
+        return A.part(self.bounds[block], self.bounds[block + 1])
 
     def update_streamed(
         self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
@@ -271,11 +276,6 @@ class Hals(FrobeniusFactorization):
     kernel_module: ClassVar[str] = "nmf.hals"
     has_cuda_kernels: ClassVar[bool] = True
 
-    @property
-    def merge(self) -> HalsSums:
-        """Sums of P and Q. P may be computed only when it is added."""
-        return HalsSums(self.device)
-
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that is fastest where it is swept."""
         if self.n_ranges > 1 or runs_on_cuda(self.device):
@@ -346,7 +346,10 @@ class Hals(FrobeniusFactorization):
         return swept, float(scratch.violation[0])
 
     def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
-        """Return how a row of a factor changes, given the product S (K, K) of the other factor with itself."""
+        """Return the rule by which coordinate descent updates the rows of one of the two factors.
+
+        ``S`` (K, K) is XᵀX of the other factor X. The rule also has the penalties of the updated one.
+        """
         penalties = self.penalties[:2] if factor == "W" else self.penalties[2:]
         return nmf.update_rule(S, *penalties, self.dtype)
 
@@ -411,3 +414,44 @@ SOLVERS: dict[str, type[FrobeniusFactorization]] = {
     "hals": Hals,
     "mu": MultiplicativeUpdates,
 }
+
+
+#: Share of the last step that the first extrapolation adds.
+FIRST_MOMENTUM = 0.5
+#: Factor of the momentum after an epoch in which the error fell.
+GROWTH = 1.05
+#: Divisor of the momentum after an epoch in which the error rose.
+REDUCTION = 1.5
+
+
+def extrapolate_step(block: Arrays, W: np.ndarray, S: np.ndarray, explained: np.float64) -> tuple[Arrays, np.ndarray]:
+    """Extrapolate a block of W (rows, K) whose Gram matrix is S (K, K).
+
+    ``block`` has the arrays of the previous epoch, and ``explained`` is the part of ‖A‖² that this block explains now.
+    If it fell, the error rose, and the next epoch restarts at W itself with less momentum.
+
+    Returns the arrays that the block keeps (``extrapolated``, ``momentum``, ``explained``), and the Gram matrix of the
+    extrapolated rows, (K, K) float64.
+    """
+    momentum = block.get("momentum", np.float64(FIRST_MOMENTUM))
+    if explained < block.get("explained", -np.inf):
+        return {"extrapolated": W, "momentum": momentum / REDUCTION, "explained": explained}, S
+    extrapolated = np.empty_like(W)
+    gram = np.zeros_like(S)
+    scratch = nmf.make_scratch(len(S), W.dtype)
+    nmf.extrapolate(W, block["W"], W.dtype.type(momentum), extrapolated, gram, scratch)
+    gram = nmf.symmetric(gram)
+    # Columns keep the lengths that they have in W. H can undo any scale, so lengths would grow without limit.
+    scale = np.sqrt(np.diag(S) / np.maximum(np.diag(gram), np.finfo(W.dtype).tiny))
+    extrapolated *= scale.astype(W.dtype)
+    kept = {
+        "extrapolated": extrapolated,
+        "momentum": np.minimum(momentum * GROWTH, 1.0),
+        "explained": explained,
+    }
+    return kept, gram * np.outer(scale, scale)
+
+
+def name_of_start(block: Arrays) -> str:
+    """Return the name of the array that has the rows of W that an epoch starts from."""
+    return "extrapolated" if "extrapolated" in block else "W"

@@ -13,9 +13,8 @@ from ....kernels.nmf import products, solvers
 from ...engine.algorithm import Address, Metrics, ModelView, Shard, SweepResult
 from .deltas import cut_sums, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
-from .rows import PreparedRows, Rows, StreamedChunk, by_row, n_rows_of
+from .rows import AnyFactor, PreparedRows, Rows, StreamedChunk, StreamedFactor, by_row, gram_of, n_rows_of
 from .scores import FactorScores
-from .streamed import AnyFactor, StreamedFactor, gram_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class DivergenceScores(FactorScores):
             return {}
         A = _sparse(by_row(chunk))
         W, S = self.scored_rows(model, n_words)
-        divergence = self.fold_in(self.scored_chunk(chunk, W), W, S)[1]
+        divergence = self.algorithm.fold_in(self.scored_chunk(chunk, W), W, S)[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
@@ -70,55 +69,37 @@ class KullbackLeibler(Factorization):
         W = self.factor(model, "W")
         S = gram_of(W, self.gram)
         H = self.first_rows(model, chunk, address) if state is None else state["H"].copy()
-        if isinstance(W, StreamedFactor):
-            return self._sweep_streamed(chunk, W, S, H, shard)
-        A = _sparse(by_row(chunk))
+        A = chunk if isinstance(chunk, StreamedChunk) else _sparse(by_row(chunk))
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
-        ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
-        logarithms = solvers.kullback_leibler_ratios(A, H, W, ratio.data)
-        P, Q = shard_sums(S.shape, W, shard.deltas)
-        products.add_products(products.transposed(ratio, len(W)), H, P)
         sum_of_rows = H.sum(axis=0, dtype=np.float64)
-        Q += sum_of_rows
-        total = np.sum(A.data, dtype=np.float64)
-        sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
-        return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
+        after: Arrays = {"H": H}
+        if isinstance(A, StreamedChunk):
+            assert isinstance(W, StreamedFactor)
+            logarithms = _logarithms(A, W, H)
+            after["Q"] = sum_of_rows if shard.deltas is None else shard.deltas[0]["Q"] + sum_of_rows
+            deltas = self.range_deltas(A, H, after["Q"], shard, model)
+            entries = A.entries
+        else:
+            assert isinstance(W, np.ndarray)
+            ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
+            logarithms = solvers.kullback_leibler_ratios(A, H, W, ratio.data)
+            P, Q = shard_sums(S.shape, W, shard.deltas)
+            products.add_products(products.transposed(ratio, len(W)), H, P)
+            Q += sum_of_rows
+            deltas = cut_sums(self.bounds, P, Q)
+            entries = A.data
+        total = np.sum(entries, dtype=np.float64)
+        return SweepResult(after, deltas, {"divergence": logarithms - total + S @ sum_of_rows, "norm": total})
 
-    def _sweep_streamed(
-        self, chunk: PreparedRows, W: StreamedFactor, S: np.ndarray, H: np.ndarray, shard: Shard
-    ) -> SweepResult:
-        assert isinstance(chunk, StreamedChunk)
-        for _ in range(self.sweeps):
-            _multiply(chunk, W, S, H)
-        logarithms = _logarithms(chunk, W, H)
-        sum_of_rows = H.sum(axis=0, dtype=np.float64)
-        Q = sum_of_rows if shard.deltas is None else shard.deltas[0]["Q"] + sum_of_rows
-        total = np.sum(chunk.entries, dtype=np.float64)
-        sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
-        return SweepResult({"H": H, "Q": Q}, self._range_deltas(chunk, W, H, Q, shard), sums)
-
-    def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
-        """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, StreamedChunk)
-        W = self.factor(model, "W")
-        assert isinstance(W, StreamedFactor)
-        return self._range_deltas(chunk, W, state["H"], state["Q"], shard)
-
-    def _range_deltas(
-        self, chunk: StreamedChunk, W: StreamedFactor, H: np.ndarray, Q: np.ndarray, shard: Shard
-    ) -> list[Arrays]:
-        (block,) = shard.blocks
-        words = (self.bounds[block], self.bounds[block + 1])
-        ratio, _ = _ratios_of_block(chunk, H, *words, W.read(block))
-        P = np.zeros((words[1] - words[0], H.shape[1]), H.dtype) if shard.deltas is None else shard.deltas[0]["P"]
-        products.add_products(ratio, H, P)
-        return [{"P": P, "Q": Q}]
+    def columns_of(self, A: StreamedChunk, H: np.ndarray, block: int, model: ModelView) -> products.SparseRows:
+        """Return Aᵀ divided by W·Hᵀ."""
+        return _ratios_of_block(A, H, self.bounds[block], self.bounds[block + 1], model.block(block)["W"])[0]
 
     @property
     def scores(self) -> DivergenceScores:
         """The divergence of held-out rows."""
-        return DivergenceScores(self.fold_in, self.gram, self.tol, self.factor)
+        return DivergenceScores(self)
 
     def gram(self, W: np.ndarray) -> np.ndarray:
         """Return the sum of the rows: (K,) float64."""

@@ -3,8 +3,8 @@
 The singular vectors are computed by randomised subspace iteration, which reads the data chunk by chunk, ten times.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -25,11 +25,8 @@ OVERSAMPLING = 10
 TINY = 1e-300
 
 
-class Chunks(Protocol):
-    """The data A (D, V), which is read once for each call."""
-
-    def __call__(self) -> Iterable[products.SparseRows | np.ndarray]:
-        """Read the chunks of A one after the other."""
+#: Reads the data A (D, V), chunk by chunk.
+Chunks = Callable[[], Iterable[products.SparseRows | np.ndarray]]
 
 
 class Fill(NamedTuple):

@@ -1,8 +1,6 @@
 """How NMF is scored and shown: the error of held-out rows, and the heaviest words of components."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,36 +12,27 @@ from ....kernels.nmf.sums import gram_matrix
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...topics import WordGroup
 from ..vectors.similarity import top_indices
-from .rows import PreparedRows, Rows, by_row
-from .streamed import AnyFactor, gram_of
+from .factorization import Factorization
+from .rows import AnyFactor, PreparedRows, Rows, by_row, gram_of
 
 #: Components that `FactorScores.describe` shows, and words of each.
 DESCRIBED = 24
 DESCRIBED_WORDS = 8
-
-#: Returns H (D, K) of new rows for a fixed W (V, K) and its S, and a number for their error; see `Factorization`.
-FoldIn = Callable[[Any, AnyFactor, np.ndarray], tuple[np.ndarray, float]]
-#: Returns S of rows of W.
-Gram = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class FactorScores(Scores):
     """What all losses share."""
 
-    fold_in: FoldIn
-    gram: Gram
-    tol: float
-
-    factor: Callable[[ModelView, str], AnyFactor]
+    algorithm: Factorization
 
     def scored_rows(self, model: ModelView, n_rows: int) -> tuple[AnyFactor, np.ndarray]:
         """Return the first ``n_rows`` rows of W, and their S."""
-        W = self.factor(model, "W")
+        W = self.algorithm.factor(model, "W")
         if n_rows >= len(W):
             return W, model.shared["S"]
         some = W[:n_rows] if isinstance(W, np.ndarray) else W.first(n_rows)
-        return some, gram_of(some, self.gram)
+        return some, gram_of(some, self.algorithm.gram)
 
     def scored_chunk(self, chunk: PreparedRows, W: AnyFactor) -> Rows | PreparedRows:
         """Return a chunk in the form for products with W."""
@@ -53,7 +42,7 @@ class FactorScores(Scores):
         """Return the heaviest words of the first components; no groups for a matrix, which has no words."""
         if not isinstance(data, Corpus):
             return []
-        W = self.factor(model, "W")
+        W = self.algorithm.factor(model, "W")
         names = data.vocabulary["word"]
         groups = []
         for k, column in enumerate(_columns(W, DESCRIBED)):
@@ -66,10 +55,11 @@ class FactorScores(Scores):
 
         Penalties count: with them, the error alone may rise while training goes on.
         """
-        if len(history) < 2 or self.tol == 0:
+        tol = self.algorithm.tol
+        if len(history) < 2 or tol == 0:
             return False
         before, after = (metrics.get("penalised_error", metrics["error"]) for metrics in history[-2:])
-        return self._decrease(before, after) < self.tol * before
+        return self._decrease(before, after) < tol * before
 
     def _decrease(self, before: float, after: float) -> float:
         return before - after
@@ -90,7 +80,7 @@ class FrobeniusScores(FactorScores):
             return {}
         A = by_row(chunk)
         W, S = self.scored_rows(model, n_words)
-        H, inner = self.fold_in(self.scored_chunk(chunk, W), W, S)
+        H, inner = self.algorithm.fold_in(self.scored_chunk(chunk, W), W, S)
         norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 
@@ -105,9 +95,8 @@ class FrobeniusScores(FactorScores):
         """Return whether the error, or the projected gradient, has fallen as far as ``tol`` demands."""
         if self.convergence == "error":
             return super().converged(history)
-        if not history or self.tol == 0:
-            return False
-        return history[-1]["violation"] <= self.tol * history[0]["violation"]
+        tol = self.algorithm.tol
+        return bool(history) and tol > 0 and history[-1]["violation"] <= tol * history[0]["violation"]
 
     def _decrease(self, before: float, after: float) -> float:
         if self.extrapolates:

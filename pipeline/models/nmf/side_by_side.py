@@ -40,9 +40,8 @@ from ...engine.algorithm import (
 )
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
-from .deltas import cut_sums, shard_sums
+from .deltas import FactorSums, cut_sums, shard_sums
 from .frobenius import Hals, l1_penalty
-from .merging import FactorSums
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
 #: Rows of A as sweeps take them.
@@ -186,7 +185,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     @property
     def merge(self) -> FactorSums:
         """Sums of P and Q."""
-        return FactorSums()
+        return FactorSums("cpu")
 
     @property
     def scores(self) -> RestartScores:

@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TypeAlias, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from ..base.inputs import CheckedInput, DataLike, TransformOutput
 from ..base.saved import SavedModel
 from ..other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator
-from .evaluation import NodeLabels, classify, label_sets, predict_links, read_labels
 from .walks import WalkOptions, write_walks
 
 if TYPE_CHECKING:
@@ -36,13 +35,6 @@ if TYPE_CHECKING:
 GraphSource: TypeAlias = (
     Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray | EdgeTable | NetworkxGraph
 )
-
-
-class NodeEvaluation(TypedDict, total=False):
-    """What `Node2Vec.evaluate` returns: scores and their standard deviations by name, for each task."""
-
-    classification: dict[str, float]
-    links: dict[str, float]
 
 
 class Node2Vec(SkipGramEstimator):
@@ -117,7 +109,7 @@ class Node2Vec(SkipGramEstimator):
     Attributes
     ----------
     wv : WordVectors
-        The vectors by node, with the methods of gensim's KeyedVectors.
+        The vectors by node, with the usual methods of gensim's KeyedVectors.
     words_ : list of str
         The names of the nodes that have a vector, those with most visits first.
     model_ : TrainedModel
@@ -144,7 +136,7 @@ class Node2Vec(SkipGramEstimator):
     .. [2] Mikolov, Sutskever, Chen, Corrado and Dean (2013). Distributed representations of words and phrases and
        their compositionality. NIPS 26. Equation 4 is the objective.
     .. [3] Moon (2019). Parallel algorithms for machine learning. Dissertation, Ohio State University. Chapter 4:
-       PAR-Word2Vec; algorithm 18 draws the walks, and section 4.6.3.2 is the evaluation.
+       PAR-Word2Vec; algorithm 18 draws the walks.
     .. [4] Randall, Allen and Ge (2021). FULL-W2V: fully exploiting data reuse for W2V on GPU-accelerated systems.
        ICS 2021. The method "full".
 
@@ -336,50 +328,6 @@ class Node2Vec(SkipGramEstimator):
                 f"a networkx graph"
             )
         return super()._checked_input(data)
-
-    # --- evaluation ---
-
-    def evaluate(
-        self, labels: str | os.PathLike[str] | NodeLabels | None = None, graph: GraphSource | None = None
-    ) -> NodeEvaluation:
-        """Measure how well the vectors predict labels of nodes, and edges. Needs scikit-learn.
-
-        Parameters
-        ----------
-        labels : str, path, or mapping of nodes to a label or several, optional
-            The labels of each node, as a dictionary or a series of pandas, or the path of a file of lines "node label";
-            see `evaluation.classify`. A label is a string or a number.
-        graph : Graph, URL, sparse matrix, data frame or graph of networkx, optional
-            The graph whose edges are predicted; see `evaluation.predict_links`.
-
-        Returns
-        -------
-        dict
-            "classification" and "links", for the arguments that were given.
-
-        Raises
-        ------
-        DataError
-            If too few nodes with vectors have labels or edges.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import scipy.sparse
-        >>> from corpusmill import Node2Vec
-        >>> graph = scipy.sparse.block_diag([np.ones((10, 10))] * 4, format="csr")
-        >>> node2vec = Node2Vec(vector_size=4, epochs=1).fit(graph)
-        >>> sorted(node2vec.evaluate({node: str(node // 10) for node in range(40)}))
-        ['classification']
-        """
-        found: NodeEvaluation = {}
-        if labels is not None:
-            sets = read_labels(labels) if isinstance(labels, str | os.PathLike) else label_sets(labels)
-            found["classification"] = classify(self.words_, self.wv.vectors, sets, self.seed)
-        if graph is not None:
-            with tempfile.TemporaryDirectory(prefix="corpusmill-graph-") as folder:
-                found["links"] = predict_links(self.words_, self.wv.vectors, open_graph(graph, folder), self.seed)
-        return found
 
 
 def _are_walks(X: object) -> bool:

@@ -15,9 +15,8 @@ from ...engine.algorithm import AnyAlgorithm
 from ...engine.device import resolve_device
 from ...engine.training import Advice
 from ..base.blocks import cut_equally, equal_blocks
-from ..base.columns import checked_input
 from ..base.fit_options import FitOptions
-from ..base.inputs import DataLike
+from ..base.inputs import DataLike, checked_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
 from ..base.text import CorpusEstimator
@@ -124,11 +123,12 @@ class RandomIndexing(CorpusEstimator):
     >>> monday = RandomIndexing(128, seed_length=4).fit(["a storm in the harbour", "the harbour was closed"])
     >>> tuesday = RandomIndexing(128, seed_length=4).fit(["the storm is over"])
     >>> both = monday.merge(tuesday)
-    >>> int(both.wv.get_vecattr("storm", "count"))
+    >>> int(both.wv.counts[both.wv.get_index("storm")])
     2
     """
 
     _kind = "random-indexing"
+    _size = "vector_size"
     _fixed_parameters = (
         "vector_size",
         "window",
@@ -216,9 +216,12 @@ class RandomIndexing(CorpusEstimator):
             return None
         return lambda n: algorithm.recut(_cut_of(algorithm.n_rows, n))
 
+    @property
+    def _largest_size(self) -> int:
+        return LARGEST_AUTO_DIMENSION if isinstance(self.vector_size, str) else self.vector_size
+
     def _advice(self) -> Advice:
-        names = {"dimension": "vector_size", "radius": "window"}
-        return Advice(size="lower vector_size", names=names)
+        return Advice(names={"dimension": "vector_size", "radius": "window"})
 
     # --- the trained model ---
 

@@ -1,6 +1,6 @@
 """What the estimators Word2Vec and Node2Vec have in common: parameters, checks of the corpus, and the trained model."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.algorithm import MAX_SHARDS
 from ...engine.data import count_shards
 from ...engine.device import resolve_device
-from ...engine.training import Advice
+from ...engine.training import Advice, Alternative
 from ...topics import WordGroup
 from ..base.fit_options import FitOptions
 from ..base.inputs import CheckedInput, DataLike
@@ -38,6 +38,7 @@ class SkipGramEstimator(CorpusEstimator):
     _fixed_parameters = ("vector_size",)
 
     #: The values of ``method``. A subclass may add methods that are defined elsewhere.
+    _size = "vector_size"
     _methods: ClassVar[Mapping[str, type[StrataSkipGram | SequentialSkipGram]]] = {
         "strata": StrataSkipGram,
         "par": SequentialSkipGram,
@@ -111,17 +112,21 @@ class SkipGramEstimator(CorpusEstimator):
         names = {"dimension": "vector_size"}
         if self.method == "strata":
             return Advice(
-                size="lower vector_size",
                 divergence=StrataSkipGram.divergence_advice,
                 idle="to use more, raise n_blocks, the number of blocks of words",
                 names=names,
             )
         return Advice(
-            size="lower vector_size, choose method strata, which needs two blocks of the model at a time",
             divergence=SequentialSkipGram.divergence_advice,
             idle="to use more, choose method strata, which trains on any number of workers",
             names=names,
         )
+
+    def _smaller(self, data: Corpus) -> Iterator[Alternative]:
+        if self.method != "strata":
+            words = "choose method strata, which needs two blocks of the model at a time"
+            yield self._changed(data, words, "method", "strata")
+        yield from super()._smaller(data)
 
     def _strata(self, data: Corpus, frequency: np.ndarray, parameters: dict[str, Any]) -> StrataSkipGram:
         mass = mass_of(frequency, self.min_count, self.sample)
@@ -201,7 +206,7 @@ class SkipGramEstimator(CorpusEstimator):
 
     @property
     def wv(self) -> WordVectors:
-        """The vectors of the words, with the methods of gensim's KeyedVectors."""
+        """The vectors of the words, with the usual methods of gensim's KeyedVectors."""
         model = self._fitted()
         if self._wv is None:
             vectors = model.joined("W_in")[:, : self.vector_size]

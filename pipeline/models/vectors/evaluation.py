@@ -1,7 +1,6 @@
 """Quality of word vectors: agreement with human judgments of similarity, and analogies. Same figures as gensim's."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol, TypedDict
 
 import fsspec
@@ -9,12 +8,15 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.object_stores import explained_errors
-from .similarity import COSMUL_EPSILON, row_lengths
+from .similarity import row_lengths
 
 #: Only this number of the most frequent words is used, unless the caller sets another limit.
 RESTRICT_VOCAB = 300_000
 #: Questions answered by one matrix product. Takes three arrays of this many rows and one column per word.
 QUESTIONS_PER_BATCH = 256
+
+#: Keeps the quotient of 3CosMul finite (Levy and Goldberg, CoNLL 2014, equation 4).
+COSMUL_EPSILON = np.float32(1e-6)
 
 #: An analogy (a, b, c, d): a is to b as c is to d.
 Question = tuple[str, str, str, str]
@@ -37,59 +39,26 @@ class Correlation(NamedTuple):
     pvalue: float
 
 
-# --- pairs of words ---
-
-
-@dataclass(frozen=True)
-class JudgedPairs:
-    """Human judgments and cosine similarities of the same pairs of words, in the order of a file.
-
-    ``total`` counts all pairs of the file, and ``unknown`` those with an unknown word.
-    """
-
-    path: str
-    human: list[float]
-    model: list[float]
-    unknown: int
-    total: int
-
-    def correlations(self) -> tuple[Correlation, Correlation]:
-        """Return Pearson's and Spearman's correlation; raise DataError for fewer than two pairs."""
-        if len(self.human) < 2:
-            raise DataError(
-                f"{self.path}: {len(self.human)} pairs of known words and {self.unknown} with an unknown word; a "
-                f"correlation needs at least two pairs"
-            )
-        # scipy.stats takes as long to load as a third of a command such as `topics`, which also imports this module.
-        from scipy.stats import pearsonr, spearmanr
-
-        pearson = pearsonr(self.human, self.model)
-        spearman = spearmanr(self.human, self.model)
-        return Correlation(*map(float, pearson)), Correlation(*map(float, spearman))
-
-
-def judge_pairs(
+def correlate_pairs(
     wv: Vectors,
     path: str,
-    delimiter: str = "\t",
-    encoding: str = "utf-8",
-    restrict_vocab: int | None = RESTRICT_VOCAB,
-    case_insensitive: bool = True,
-    dummy4unknown: bool = False,
-) -> JudgedPairs:
-    """Read pairs of words with human judgments, and compute their similarities.
+    lines: Iterable[list[str]],
+    restrict_vocab: int | None,
+    case_insensitive: bool,
+    dummy4unknown: bool,
+) -> tuple[Correlation, Correlation, float]:
+    """Correlate similarities of words with human judgments, as `WordVectors.evaluate_word_pairs` does.
 
-    Lines that begin with #, and lines without two words and a number, are skipped. Pairs with an unknown word are
-    skipped too, or have similarity 0 with ``dummy4unknown``.
+    ``lines`` are the fields of the lines of the file at ``path``. Returns Pearson's and Spearman's correlation, and
+    the percentage of pairs with an unknown word.
     """
     row_of = _known_words(wv, restrict_vocab, case_insensitive)
     human: list[float] = []
     model: list[float] = []
     total = 0
     unknown = 0
-    for line in _lines(path, encoding):
+    for fields in lines:
         # gensim skips lines that it cannot parse, such as headers, and so does this.
-        fields = line.split(delimiter)
         try:
             judgment = float(fields[2])
         except (IndexError, ValueError):
@@ -105,88 +74,81 @@ def judge_pairs(
         if dummy4unknown:
             human.append(judgment)
             model.append(0.0)
-    return JudgedPairs(str(path), human, model, unknown, total)
+    if len(human) < 2:
+        raise DataError(
+            f"{path}: {len(human)} pairs of known words and {unknown} with an unknown word; a correlation needs at "
+            f"least two pairs"
+        )
+    # scipy.stats takes as long to load as a third of a command that imports this module.
+    from scipy.stats import pearsonr, spearmanr
+
+    pearson, spearman = (Correlation(*map(float, measure(human, model))) for measure in (pearsonr, spearmanr))
+    return pearson, spearman, 100.0 * unknown / total
 
 
-# --- analogies ---
-
-
-class GensimSection(TypedDict):
-    """One section in the form of gensim's ``evaluate_word_analogies``."""
+class Section(TypedDict):
+    """The questions of one section of a file, by whether they were answered correctly."""
 
     section: str
     correct: list[Question]
     incorrect: list[Question]
 
 
-@dataclass(frozen=True)
-class AnsweredSection:
-    """One section's questions (n), and for each whether all words are known and whether the answer is correct.
-
-    ``known``, ``correct`` and ``correct_mul`` are (n,) bool; an answer to a question with an unknown word is wrong.
-    """
-
-    name: str
-    questions: list[Question]
-    known: np.ndarray
-    correct: np.ndarray
-    correct_mul: np.ndarray
-
-    def as_in_gensim(self, multiply: bool, dummy4unknown: bool) -> GensimSection:
-        """Separate the questions by answers of 3CosMul or 3CosAdd; count unknown ones as wrong, or leave them out."""
-        is_correct = self.correct_mul if multiply else self.correct
-        found: GensimSection = {"section": self.name, "correct": [], "incorrect": []}
-        for question, known, correct in zip(self.questions, self.known, is_correct, strict=True):
-            if correct:
-                found["correct"].append(question)
-            elif known or dummy4unknown:
-                found["incorrect"].append(question)
-        return found
-
-
 def answer_analogies(
-    wv: Vectors, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
-) -> list[AnsweredSection]:
+    wv: Vectors, path: str, restrict_vocab: int | None, case_insensitive: bool, dummy4unknown: bool, multiply: bool
+) -> list[Section]:
     """Answer a file of lines "a b c d" (a is to b as c is to d) in sections that begin with ": name".
 
     The answer is the known word other than a, b and c with the highest score: by 3CosAdd, cos(b) + cos(c) - cos(a);
-    by 3CosMul, their quotient. Raises DataError when the file cannot be read or has no question.
+    with ``multiply`` by 3CosMul, their quotient. Questions with an unknown word are left out, or count as incorrect
+    with ``dummy4unknown``. Raises DataError when the file cannot be read or has no question.
     """
     row_of = _known_words(wv, restrict_vocab, case_insensitive)
     searched = wv.vectors[:restrict_vocab]
     units = searched / row_lengths(searched)[:, None]
     variants = _case_variants(wv, len(units), row_of, case_insensitive)
-    sections = []
+    sections: list[Section] = []
+    n_questions = 0
     for name, questions in _sections(path, case_insensitive):
+        n_questions += len(questions)
         rows = [[row_of.get(word, -1) for word in question] for question in questions]
         # A section without questions has an empty list, which NumPy would make one-dimensional.
         ids = np.array(rows, np.int64).reshape(-1, 4)
         known = np.all(ids >= 0, axis=1)
         correct = np.zeros(len(ids), bool)
-        correct_mul = np.zeros(len(ids), bool)
         asked = np.flatnonzero(known)
         # A batch is one matrix product: its similarities with all words must fit into memory.
         for first in range(0, len(asked), QUESTIONS_PER_BATCH):
             batch = asked[first : first + QUESTIONS_PER_BATCH]
-            correct[batch], correct_mul[batch] = _are_correct(units, ids[batch], variants)
-        sections.append(AnsweredSection(name, questions, known, correct, correct_mul))
-    if not any(section.questions for section in sections):
+            scores = _scores_by_product(units, ids[batch]) if multiply else _scores_by_sum(units, ids[batch])
+            correct[batch] = _are_correct(scores, ids[batch], variants)
+        counted = known | dummy4unknown
+        sections.append(
+            {
+                "section": name,
+                "correct": [question for question, right in zip(questions, correct, strict=True) if right],
+                "incorrect": [question for question, wrong in zip(questions, counted & ~correct, strict=True) if wrong],
+            }
+        )
+    if not n_questions:
         raise DataError(f"{path}: no analogies (lines of four words, in sections that begin with ': name')")
     return sections
 
 
-def _are_correct(
-    units: np.ndarray, questions: np.ndarray, variants: dict[int, list[int]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Answer questions (n, 4) of rows by 3CosAdd and by 3CosMul; return whether answers are correct: (n,) bool each."""
+def _scores_by_sum(units: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Return the score of each word by 3CosAdd for questions (n, 4) of rows: (n, V)."""
     cos_a, cos_b, cos_c = (units[questions[:, column]] @ units.T for column in range(3))
-    add = cos_b + cos_c - cos_a
+    return cos_b + cos_c - cos_a
+
+
+def _scores_by_product(units: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Return the score of each word by 3CosMul for questions (n, 4) of rows: (n, V)."""
+    cos_a, cos_b, cos_c = (units[questions[:, column]] @ units.T for column in range(3))
     # Levy and Goldberg, equation 4, with cosines shifted to 0 to 1. Factors common to all words are left out.
-    multiply = (1 + cos_b) * (1 + cos_c) / ((1 + cos_a) / 2 + COSMUL_EPSILON)
-    return _answers_are_correct(add, questions, variants), _answers_are_correct(multiply, questions, variants)
+    return (1 + cos_b) * (1 + cos_c) / ((1 + cos_a) / 2 + COSMUL_EPSILON)
 
 
-def _answers_are_correct(scores: np.ndarray, questions: np.ndarray, variants: dict[int, list[int]]) -> np.ndarray:
+def _are_correct(scores: np.ndarray, questions: np.ndarray, variants: dict[int, list[int]]) -> np.ndarray:
     """Compare the words of highest score with the fourth column; overwrites the scores (n, V) of a, b and c."""
     for row, question in zip(scores, questions[:, :3].tolist(), strict=True):
         for word in question:
@@ -225,7 +187,7 @@ def _case_variants(wv: Vectors, n_words: int, row_of: dict[str, int], case_insen
 
 def _sections(path: str, case_insensitive: bool) -> list[tuple[str, list[Question]]]:
     sections: list[tuple[str, list[Question]]] = []
-    for line in _lines(path, "utf-8"):
+    for line in read_lines(path, "utf-8"):
         if line.startswith(": "):
             sections.append((line[2:].strip(), []))
             continue
@@ -239,7 +201,7 @@ def _sections(path: str, case_insensitive: bool) -> list[tuple[str, list[Questio
     return sections
 
 
-def _lines(path: str, encoding: str) -> Iterator[str]:
+def read_lines(path: str, encoding: str) -> Iterator[str]:
     """Yield the lines of a file but empty ones and comments, which begin with #."""
     opened = fsspec.open(str(path), "rt", encoding=encoding)
     try:

@@ -1,27 +1,34 @@
-"""Reading and writing word vectors: safetensors, Parquet and Zarr; word2vec's formats are in word2vec_format.
+"""Reading and writing word vectors: word2vec's formats, which gensim and fastText use too, safetensors, Parquet, Zarr.
 
 Paths are local paths or URLs of any storage that fsspec supports. Every file is written whole or not at all.
 """
 
 import bz2
+import contextlib
 import gzip
+import itertools
 import json
 import lzma
 import tempfile
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import safetensors
 import safetensors.numpy
 
-from ....io.errors import DataError
-from ....io.messages import listed, shortened
+from ....io.errors import DataError, DataWarning
+from ....io.messages import MOST_CHARACTERS, listed, pluralize, shortened
+from ....io.readers.source import unpacked
+from ....io.stores.object_stores import explained_errors
 from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
-from ....io.stores.store import Store, check_format, split_path
+from ....io.stores.store import Store, check_format, filesystem_of, split_path
 
 #: Functions that compress bytes, by the ending of a file's name.
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
@@ -169,3 +176,244 @@ def read_zarr(url: str) -> VectorTable:
     check_format(metadata, "vectors", ZARR_FORMAT, url)
     arrays = store.read_arrays("vectors")
     return VectorTable(metadata["words"], arrays["vectors"], arrays.get("counts"))
+
+
+# --- word2vec ---
+
+#: Rows of text formatted at once.
+TEXT_ROWS_PER_BLOCK = 1 << 12
+#: Bytes of a binary file read at once; also the longest word accepted there.
+BINARY_BYTES_PER_READ = 1 << 20
+#: Lines of a text without header that show how many numbers a vector has.
+LINES_FOR_WIDTH = 100
+#: How models of fastText begin.
+FASTTEXT = b"\xba\x16\x4f\x2f"
+
+
+def write_word2vec(path: str, table: VectorTable, binary: bool = False) -> None:
+    """Write word2vec's text or binary format, compressed if the name ends in .gz, .bz2 or .xz.
+
+    Raises ValueError for words that the format cannot hold.
+    """
+    # Fields are separated by blanks, and vectors by line ends.
+    unusable = next((word for word in table.words if word.split() != [word]), None)
+    if unusable is not None:
+        raise ValueError(
+            f"the word2vec format cannot hold {unusable!r}: words must have no white space, and not be empty"
+        )
+    parts = [f"{len(table.words)} {table.vectors.shape[1]}\n".encode()]
+    parts.extend(_binary_rows(table) if binary else _text_rows(table))
+    write_file(path, b"".join(parts))
+
+
+def _text_rows(table: VectorTable) -> Iterator[bytes]:
+    width = table.vectors.shape[1]
+    for first in range(0, len(table.words), TEXT_ROWS_PER_BLOCK):
+        block = slice(first, first + TEXT_ROWS_PER_BLOCK)
+        # Arrow writes the fewest digits that read back as the same float32.
+        numbers = pa.array(table.vectors[block].ravel()).cast(pa.string())
+        row_starts = pa.array(np.arange(0, len(numbers) + 1, width, dtype=np.int32))
+        rows = pc.binary_join(pa.ListArray.from_arrays(row_starts, numbers), " ").to_pylist()
+        yield "".join(f"{word} {row}\n" for word, row in zip(table.words[block], rows, strict=True)).encode()
+
+
+def _binary_rows(table: VectorTable) -> Iterator[bytes]:
+    for word, vector in zip(table.words, table.vectors.astype("<f4", copy=False), strict=True):
+        yield word.encode() + b" " + vector.tobytes() + b"\n"
+
+
+def read_word2vec(
+    path: str,
+    binary: bool = False,
+    encoding: str = "utf-8",
+    unicode_errors: str = "strict",
+    limit: int | None = None,
+    no_header: bool = False,
+) -> VectorTable:
+    """Read word2vec's text or binary format, decompressed if the name ends in .gz, .bz2, .xz or .zst.
+
+    At most ``limit`` words are read and held in memory. With ``no_header``, the text has no first line with the sizes;
+    GloVe writes such files. Raises DataError.
+    """
+    name = "binary" if binary else "text"
+    if binary and no_header:
+        raise ValueError("no_header is for text files: a binary file cannot be read without its header")
+    try:
+        with _opened(path) as file:
+            if no_header:
+                encoded, vectors = _read_text_without_header(file, limit)
+            else:
+                n_words, width = _read_header(file, binary)
+                n_read = n_words if limit is None else min(n_words, limit)
+                read = _read_binary if binary else _read_text
+                encoded, vectors, rest = read(file, n_read, width)
+                # Without this check, text read as binary would pass: its digits would be taken for floats.
+                if n_read == n_words and rest.strip():
+                    raise ValueError(f"there is more data after {n_words} rows")
+        words = _decoded(path, encoded, encoding, unicode_errors)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except DataError:
+        raise
+    except (ValueError, EOFError, OSError, MemoryError) as error:
+        raise DataError(
+            f"{path}: not a complete file of word vectors in word2vec's {name} format ({shortened(error)}); check the "
+            f"argument binary, or write the file again"
+        ) from None
+    return _without_repetitions(path, words, vectors)
+
+
+def _without_repetitions(path: str, words: list[str], vectors: np.ndarray) -> VectorTable:
+    """Return the first vector of each word, as gensim does, and warn of words that occur more than once."""
+    first_row: dict[str, int] = {}
+    for row, word in enumerate(words):
+        first_row.setdefault(word, row)
+    n_words = len(words)
+    if len(first_row) == n_words or len(vectors) != n_words:
+        return VectorTable(words, vectors)
+    rows = np.fromiter(first_row.values(), np.int64)
+    example = next(word for row, word in enumerate(words) if first_row[word] != row)
+    warnings.warn(
+        f"{path}: {n_words - len(rows):,} of {pluralize(n_words, 'word')} occurred before, such as {example!r:.40}; "
+        f"the first vector of each is kept",
+        DataWarning,
+        stacklevel=4,
+    )
+    return VectorTable(list(first_row), vectors[rows])
+
+
+def _decoded(path: str, encoded: list[bytes], encoding: str, unicode_errors: str) -> list[str]:
+    """Return words as text. Raises DataError for one that is not in this encoding, if the errors are strict."""
+    try:
+        return [word.decode(encoding) for word in encoded]
+    except UnicodeDecodeError as error:
+        row = encoded.index(error.object)
+        if unicode_errors == "strict":
+            raise DataError(
+                f"{path}: the word {error.object[:MOST_CHARACTERS]!r} in row {row + 1} is not {encoding}; word2vec.c "
+                f"cuts long words within a character: pass unicode_errors='replace' or 'ignore', or the encoding of "
+                f"the file, or check the argument binary"
+            ) from None
+    words = [word.decode(encoding, unicode_errors) for word in encoded]
+    n_changed = sum(word.encode(encoding, "replace") != given for word, given in zip(words, encoded, strict=True))
+    warnings.warn(
+        f"{path}: {pluralize(n_changed, 'word')} of {len(words):,} had bytes that are not {encoding}, such as "
+        f"{words[row]!r:.40}",
+        DataWarning,
+        stacklevel=4,
+    )
+    return words
+
+
+def _read_header(file: IO[bytes], binary: bool) -> tuple[int, int]:
+    """Return the numbers of words and of dimensions in the first line."""
+    try:
+        first = file.readline(100)
+        n_words, width = (int(number) for number in first.split())
+    except ValueError:
+        if first.startswith(FASTTEXT):
+            raise ValueError("it is a model in fastText's own format; load the file .vec that belongs to it") from None
+        advice = "" if binary else "; for a file without it, such as GloVe's, pass no_header=True"
+        raise ValueError(f"the first line is not a header with two numbers{advice}") from None
+    if width < 1:
+        raise ValueError(f"its header says {width} dimensions")
+    return n_words, width
+
+
+def _read_text(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], np.ndarray, bytes]:
+    """Return words, vectors, and the line after them."""
+    words: list[bytes] = []
+    vectors = np.empty((n_words, width), np.float32)
+    for row in range(n_words):
+        words.append(_read_row(file.readline(), vectors[row], f"row {row + 1} of {n_words}"))
+    return words, vectors, file.readline()
+
+
+def _read_row(line: bytes, vector: np.ndarray, where: str) -> bytes:
+    """Read the vector (D,) of a line, the last D fields, and return the word before them, which may have blanks."""
+    fields = line.rsplit(None, len(vector))
+    # Where no word is before the numbers, the line begins with the blank after it.
+    if len(fields) < len(vector) + (line[:1] not in (b" ", b"\t")):
+        raise ValueError(f"{where} has {max(0, len(fields) - 1)} numbers, not {len(vector)}")
+    numbers = fields[-len(vector) :] if len(vector) else []
+    vector[:] = np.fromiter(map(float, numbers), np.float32, len(vector))
+    return fields[0].lstrip() if len(fields) > len(vector) else b""
+
+
+def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[bytes], np.ndarray]:
+    first_lines = list(itertools.islice(file, LINES_FOR_WIDTH))
+    if not first_lines:
+        raise ValueError("it is empty")
+    width = max(Counter(map(_trailing_numbers, first_lines)).items(), key=lambda found: found[::-1])[0]
+    if width < 1:
+        raise ValueError("most lines have no numbers")
+    words: list[bytes] = []
+    rows: list[np.ndarray] = []
+    for line in itertools.islice(itertools.chain(first_lines, file), limit):
+        rows.append(np.empty(width, np.float32))
+        words.append(_read_row(line, rows[-1], f"row {len(rows)}"))
+    return words, np.stack(rows)
+
+
+def _trailing_numbers(line: bytes) -> int:
+    """Return how many numbers are at the end of a line, after the word, which may be a number, or empty."""
+    fields = line.split()
+    most = len(fields) - (line[:1] not in (b" ", b"\t"))
+    n_numbers = 0
+    while n_numbers < most:
+        try:
+            float(fields[-1 - n_numbers])
+        except ValueError:
+            break
+        n_numbers += 1
+    return n_numbers
+
+
+def _read_binary(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], np.ndarray, bytes]:
+    """Return words, vectors, and some of the bytes after them."""
+    words: list[bytes] = []
+    vectors = np.empty((n_words, width), np.float32)
+    buffer = b""
+    start = 0
+    for row in range(n_words):
+        # Extend the buffer until it holds the word, the space after it, and the whole vector.
+        space = buffer.find(b" ", start)
+        while space < 0 or len(buffer) < space + 1 + 4 * width:
+            if space < 0 and len(buffer) - start > BINARY_BYTES_PER_READ:
+                raise ValueError(f"row {row + 1} of {n_words} has no word")
+            more = file.read(BINARY_BYTES_PER_READ)
+            if not more:
+                raise EOFError(f"the file ends in row {row + 1} of {n_words}")
+            buffer = buffer[start:] + more
+            start = 0
+            space = buffer.find(b" ")
+        # word2vec.c ends each row with a line feed; gensim does not.
+        words.append(buffer[start:space].lstrip(b"\n"))
+        vectors[row] = np.frombuffer(buffer, "<f4", width, space + 1)
+        start = space + 1 + 4 * width
+    return words, vectors, buffer[start:] + file.read(BINARY_BYTES_PER_READ)
+
+
+def _read_counts(path: str, words: list[str], encoding: str, unicode_errors: str) -> np.ndarray:
+    count_of: dict[str, int] = {}
+    try:
+        with _opened(path) as file:
+            for line in file:
+                # A word may have blanks. The first of equal words counts, as for the vectors.
+                word, count = line.rsplit(None, 1)
+                count_of.setdefault(word.decode(encoding, unicode_errors), int(count))
+        return np.array([count_of[word] for word in words], np.int64)
+    except KeyError as error:
+        raise DataError(f"{path}: has no count for the word {error}") from None
+    except DataError:
+        raise
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{path}: not a file of lines 'word count' ({error})") from None
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """Open a file as a stream, decompressed by the ending of its name."""
+    filesystem, where = filesystem_of(str(path))
+    with explained_errors(filesystem, str(path)), unpacked(filesystem, where, "infer") as stream:
+        yield stream

@@ -4,8 +4,6 @@ import numpy as np
 
 #: Rows squared at once when lengths are computed, so that no temporary copy of a large array is made.
 ROWS_PER_BLOCK = 1 << 15
-#: Keeps the quotient of 3CosMul finite (Levy and Goldberg, CoNLL 2014, equation 4).
-COSMUL_EPSILON = np.float32(1e-6)
 
 
 def unit_vector(vector: np.ndarray) -> np.ndarray:

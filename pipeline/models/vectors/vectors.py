@@ -1,10 +1,11 @@
-"""Word vectors for users: the queries of gensim's KeyedVectors, files in common formats, and evaluation."""
+"""Word vectors for users: similarity and search, files in common formats, and evaluation."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeGuard
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
@@ -12,10 +13,10 @@ from ....io.errors import DataError, DataWarning
 from ....io.extras import needing
 from ....io.messages import other_case, pluralize
 from ..other_names import explain_attribute
-from . import evaluation, files, word2vec_format
-from .evaluation import Correlation, GensimSection
+from . import evaluation, files
+from .evaluation import Correlation, Section
 from .files import VectorTable
-from .similarity import COSMUL_EPSILON, row_lengths, top_indices, unit_vector
+from .similarity import row_lengths, top_indices, unit_vector
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
@@ -28,13 +29,6 @@ Query = QueryItem | Iterable[QueryItem] | None
 Ranking = list[tuple[str, float]]
 
 
-class Indexer(Protocol):
-    """An index for approximate search, such as gensim's AnnoyIndexer."""
-
-    def most_similar(self, vector: np.ndarray, num_neighbors: int, /) -> Ranking:
-        """Return the nearest keys with their similarities."""
-
-
 class Format(NamedTuple):
     """How a file format of word vectors is written and read."""
 
@@ -42,35 +36,26 @@ class Format(NamedTuple):
     read: Callable[[str], VectorTable]
 
 
+#: Endings of word2vec's formats. Compressed files have one more.
+WORD2VEC = (".txt", ".vec", ".bin")
 #: Formats by the ending of a file's name.
 FORMATS = {
-    ".txt": Format(word2vec_format.write_word2vec, word2vec_format.read_word2vec),
-    ".vec": Format(word2vec_format.write_word2vec, word2vec_format.read_word2vec),
-    ".bin": Format(
-        partial(word2vec_format.write_word2vec, binary=True), partial(word2vec_format.read_word2vec, binary=True)
-    ),
+    ".txt": Format(files.write_word2vec, files.read_word2vec),
+    ".vec": Format(files.write_word2vec, files.read_word2vec),
+    ".bin": Format(partial(files.write_word2vec, binary=True), partial(files.read_word2vec, binary=True)),
     ".safetensors": Format(files.write_safetensors, files.read_safetensors),
     ".parquet": Format(files.write_parquet, files.read_parquet_vectors),
     ".zarr": Format(files.write_zarr, files.read_zarr),
 }
 
 
-class GensimVectors(Protocol):
-    """The attributes of gensim's KeyedVectors that are copied."""
-
-    index_to_key: list[str]
-    vectors: np.ndarray
-    expandos: dict[str, np.ndarray]
-
-
 class WordVectors:
-    """Vectors by word, with the methods of gensim's KeyedVectors.
+    """Vectors by word.
 
-    Methods for lookup, similarity, search, evaluation and word2vec files have the same names, arguments and results as
-    in gensim 4.4. Words and vectors cannot be added or replaced: use ``to_gensim()`` for that. Three results differ
-    from gensim on purpose. A vector of zeros has similarity 0 with every vector; gensim gives NaN. Words of equal
-    similarity are sorted by row; gensim's order is arbitrary. `most_similar_cosmul` applies ``restrict_vocab``; gensim
-    ignores it.
+    Methods have the names, arguments and results of gensim's KeyedVectors, of which these are the usual ones. For all
+    others, and to add or replace vectors, ``to_gensim()`` returns a KeyedVectors. Two results differ from gensim on
+    purpose. A vector of zeros has similarity 0 with every vector; gensim gives NaN. Words of equal similarity are
+    sorted by row; gensim's order is arbitrary.
 
     Parameters
     ----------
@@ -92,7 +77,7 @@ class WordVectors:
     vector_size : int
         Number of dimensions D.
     counts : numpy.ndarray or None
-        (V,) int64; also as ``get_vecattr(word, "count")``.
+        (V,) int64.
 
     Raises
     ------
@@ -108,8 +93,6 @@ class WordVectors:
     array([3., 4.], dtype=float32)
     >>> [(word, round(similarity, 2)) for word, similarity in wv.most_similar("cat")]
     [('dog', 0.96), ('car', 0.0)]
-    >>> wv.doesnt_match(["cat", "dog", "car"])
-    'car'
     """
 
     if not TYPE_CHECKING:
@@ -150,7 +133,7 @@ class WordVectors:
         return len(self.index_to_key)
 
     def __contains__(self, key: Key) -> bool:
-        return self.has_index_for(key)
+        return self.get_index(key, -1) >= 0
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.index_to_key)
@@ -197,28 +180,6 @@ class WordVectors:
         if default is not None:
             return default
         raise KeyError(f"{key!r} is not among the {len(self)} words of this model{other_case(key, self.key_to_index)}")
-
-    def has_index_for(self, key: Key) -> bool:
-        """Return whether a word or row exists; also as ``key in wv``.
-
-        Parameters
-        ----------
-        key : str or int
-            A word, or the index of a row.
-
-        Returns
-        -------
-        bool
-            True if `get_vector` knows the key.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.has_index_for("dog"), "cow" in wv
-        (True, False)
-        """
-        return self.get_index(key, -1) >= 0
 
     def get_vector(self, key: Key, norm: bool = False) -> np.ndarray:
         """Return the vector of a word; also as ``wv[key]``.
@@ -335,37 +296,6 @@ class WordVectors:
         mean = total / np.float32(total_weight or 1.0)
         return unit_vector(mean) if post_normalize else mean
 
-    def get_vecattr(self, key: Key, attr: Literal["count"]) -> int:
-        """Return how often a word occurs in the training data.
-
-        Parameters
-        ----------
-        key : str or int
-            A word, or the index of a row.
-        attr : {"count"}
-            The only attribute that exists. gensim's vectors may have others.
-
-        Returns
-        -------
-        int
-            Number of occurrences.
-
-        Raises
-        ------
-        KeyError
-            If the key is unknown, the attribute is another one, or the counts are unknown.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog"], [[3, 4], [4, 3]], counts=[20, 10])
-        >>> wv.get_vecattr("dog", "count")
-        10
-        """
-        if attr != "count" or self.counts is None:
-            raise KeyError(f"these vectors have no attribute {attr!r}: only 'count' exists, and only if it was given")
-        return int(self.counts[self.get_index(key)])
-
     # --- similarities ---
 
     def similarity(self, w1: Key, w2: Key) -> float:
@@ -395,215 +325,15 @@ class WordVectors:
         """
         return float(self.get_vector(w1, norm=True) @ self.get_vector(w2, norm=True))
 
-    def distance(self, w1: Key, w2: Key) -> float:
-        """Return the cosine distance of two words: 1 minus their similarity.
-
-        Parameters
-        ----------
-        w1, w2 : str or int
-            Two words, or indices of their rows.
-
-        Returns
-        -------
-        float
-            From 0 to 2.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> round(wv.distance("cat", "dog"), 2)
-        0.04
-        """
-        return 1.0 - self.similarity(w1, w2)
-
-    def distances(self, word_or_vector: Key | np.ndarray, other_words: Sequence[Key] = ()) -> np.ndarray:
-        """Return the cosine distances of a word or vector to other words.
-
-        Parameters
-        ----------
-        word_or_vector : str, int or numpy.ndarray
-            A word, the index of a row, or a vector (D,).
-        other_words : sequence of str or int, default=()
-            The n words to compare with. By default all V words.
-
-        Returns
-        -------
-        numpy.ndarray
-            (n,) float32, from 0 to 2.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> [round(distance, 2) for distance in wv.distances("cat", ["dog", "car"]).tolist()]
-        [0.04, 1.0]
-        """
-        vector = word_or_vector if isinstance(word_or_vector, np.ndarray) else self.get_vector(word_or_vector)
-        if len(other_words) == 0:
-            return 1 - self._cosines(vector, slice(None))
-        return 1 - self._cosines(vector, [self.get_index(word) for word in other_words])
-
-    def n_similarity(self, ws1: Sequence[Key], ws2: Sequence[Key]) -> float:
-        """Return the cosine similarity of the mean vectors of two lists of words.
-
-        Parameters
-        ----------
-        ws1, ws2 : sequence of str or int
-            Two lists of words. Unknown words are skipped.
-
-        Returns
-        -------
-        float
-            From -1 to 1.
-
-        Raises
-        ------
-        ValueError
-            If a list is empty.
-        TypeError
-            If a list of words is a string.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> round(wv.n_similarity(["cat", "dog"], ["car"]), 2)
-        -0.14
-        """
-        check_word_list(ws1, "ws1")
-        check_word_list(ws2, "ws2")
-        if len(ws1) == 0 or len(ws2) == 0:
-            raise ValueError(f"lists of {len(ws1)} and {len(ws2)} words: give at least one word in each")
-        mean1 = self.get_mean_vector(ws1, pre_normalize=False, post_normalize=True)
-        mean2 = self.get_mean_vector(ws2, pre_normalize=False, post_normalize=True)
-        return float(mean1 @ mean2)
-
-    def rank_by_centrality(self, words: Sequence[Key], use_norm: bool = True) -> list[tuple[float, Key]]:
-        """Sort words by their similarity to the mean of all of them.
-
-        Parameters
-        ----------
-        words : sequence of str or int
-            The words. Unknown ones are left out.
-        use_norm : bool, default=True
-            Scale each vector to length 1 first.
-
-        Returns
-        -------
-        list of (float, str or int)
-            Similarity and word, most similar first.
-
-        Raises
-        ------
-        ValueError
-            If no word is known.
-        TypeError
-            If a list of words is a string.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> [word for similarity, word in wv.rank_by_centrality(["cat", "dog", "car"])]
-        ['cat', 'dog', 'car']
-        """
-        check_word_list(words, "words")
-        known = [word for word in words if word in self]
-        if not known:
-            raise ValueError(f"none of the {len(words)} words is known")
-        vectors = np.stack([self.get_vector(word, norm=use_norm) for word in known])
-        similarities = vectors @ unit_vector(vectors.mean(axis=0))
-        return sorted(zip(similarities.tolist(), known, strict=True), reverse=True)
-
-    def doesnt_match(self, words: Sequence[Key]) -> Key:
-        """Return the word that is least similar to the mean of some words.
-
-        Parameters
-        ----------
-        words : sequence of str or int
-            The words. Unknown ones are left out.
-
-        Returns
-        -------
-        str or int
-            One of the words.
-
-        Raises
-        ------
-        ValueError
-            If no word is known.
-        TypeError
-            If a list of words is a string.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.doesnt_match(["cat", "dog", "car"])
-        'car'
-        """
-        return self.rank_by_centrality(words)[-1][1]
-
-    def most_similar_to_given(self, key1: Key, keys_list: Sequence[Key]) -> Key:
-        """Return which of some words is most similar to another word.
-
-        Parameters
-        ----------
-        key1 : str or int
-            The word to compare with.
-        keys_list : sequence of str or int
-            The words to choose from.
-
-        Returns
-        -------
-        str or int
-            One of ``keys_list``.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-        ValueError
-            If ``keys_list`` is empty.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.most_similar_to_given("cat", ["car", "dog"])
-        'dog'
-        """
-        similarities = [self.similarity(key1, key) for key in keys_list]
-        return keys_list[int(top_indices(np.array(similarities), 1)[0])]
-
-    def _cosines(self, vector: np.ndarray, rows: slice | list[int]) -> np.ndarray:
-        """Return the cosines of a vector (D,) with some rows: one matrix-vector product."""
-        direction = unit_vector(np.asarray(vector, np.float32))
-        return self.vectors[rows] @ direction / self._lengths[rows]
-
     # --- search ---
 
     def most_similar(
         self,
         positive: Query = None,
         negative: Query = None,
-        topn: int | None = 10,
-        clip_start: int = 0,
-        clip_end: int | None = None,
+        topn: int = 10,
         restrict_vocab: int | None = None,
-        indexer: Indexer | None = None,
-    ) -> Ranking | np.ndarray:
+    ) -> Ranking:
         """Return the words most similar to a weighted mean of words and vectors.
 
         Parameters
@@ -612,20 +342,15 @@ class WordVectors:
             What to search for, and what to subtract from it. A word is a unit vector; a vector (D,) counts as it is.
             The default weight is 1 in ``positive`` and -1 in ``negative``; the weight of a pair replaces it,
             including its sign. The words given are left out of the result.
-        topn : int or None, default=10
-            Number of words to return. None returns the similarities of all words.
-        clip_start, clip_end : int, optional
-            Search only these rows.
+        topn : int, default=10
+            Number of words to return.
         restrict_vocab : int, optional
-            Search only the first rows, the most frequent words of a model. Replaces ``clip_start`` and ``clip_end``.
-        indexer : Indexer, optional
-            Index for approximate search, such as gensim's AnnoyIndexer.
+            Search only this number of first rows, the most frequent words of a model.
 
         Returns
         -------
-        list of (str, float), or numpy.ndarray
-            Words with their cosine similarities, largest first; or all similarities, (V,) float32.
-            The similarity of a vector of zeros is 0.
+        list of (str, float)
+            Words with their cosine similarities, largest first. The similarity of a vector of zeros is 0.
 
         Raises
         ------
@@ -641,273 +366,25 @@ class WordVectors:
         >>> [(word, round(similarity, 2)) for word, similarity in wv.most_similar("cat", negative=["dog"])]
         [('car', 0.99)]
         """
-        _check_topn(topn)
-        if topn is not None and topn < 1:
-            return []
+        if not isinstance(topn, Integral):
+            raise ValueError(f"topn is {topn!r}: choose an integer")
         keys, weights = _weighted(_as_list(positive), _as_list(negative))
-        direction = self.get_mean_vector(keys, weights, post_normalize=True, ignore_missing=False)
-        if indexer is not None and topn is not None:
-            return indexer.most_similar(direction, topn)
-        searched = slice(clip_start, clip_end or len(self))
-        if restrict_vocab:
-            searched = slice(0, restrict_vocab)
-        similarities = self._cosines(direction, searched)
-        if topn is None:
-            return similarities
-        return self._ranking(similarities, searched, topn, excluded=keys)
-
-    def similar_by_word(
-        self, word: Key, topn: int | None = 10, restrict_vocab: int | None = None
-    ) -> Ranking | np.ndarray:
-        """Return the words most similar to a word.
-
-        Parameters
-        ----------
-        word : str or int
-            A word, or the index of a row. It is left out of the result.
-        topn : int or None, default=10
-            Number of words to return. None returns the similarities of all words.
-        restrict_vocab : int, optional
-            Search only this number of first rows, the most frequent words of a model.
-
-        Returns
-        -------
-        list of (str, float), or numpy.ndarray
-            Words with their cosine similarities, largest first; or all similarities, (V,) float32.
-
-        Raises
-        ------
-        KeyError
-            If the word is unknown.
-        ValueError
-            If ``topn`` is no integer.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> [word for word, similarity in wv.similar_by_word("cat")]
-        ['dog', 'car']
-        """
-        return self.most_similar([word], topn=topn, restrict_vocab=restrict_vocab)
-
-    similar_by_key = similar_by_word
-
-    def similar_by_vector(
-        self, vector: np.ndarray, topn: int | None = 10, restrict_vocab: int | None = None
-    ) -> Ranking | np.ndarray:
-        """Return the words most similar to a vector.
-
-        Parameters
-        ----------
-        vector : numpy.ndarray
-            (D,).
-        topn : int or None, default=10
-            Number of words to return. None returns the similarities of all words.
-        restrict_vocab : int, optional
-            Search only this number of first rows, the most frequent words of a model.
-
-        Returns
-        -------
-        list of (str, float), or numpy.ndarray
-            Words with their cosine similarities, largest first; or all similarities, (V,) float32.
-
-        Raises
-        ------
-        ValueError
-            If ``topn`` is no integer.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> [word for word, similarity in wv.similar_by_vector([0, 1], topn=2)]
-        ['cat', 'dog']
-        """
-        return self.most_similar([np.asarray(vector)], topn=topn, restrict_vocab=restrict_vocab)
-
-    def most_similar_cosmul(
-        self,
-        positive: Query = None,
-        negative: Query = None,
-        topn: int | None = 10,
-        restrict_vocab: int | None = None,
-    ) -> Ranking | np.ndarray:
-        """Return the words that maximise 3CosMul: products of similarities in place of sums.
-
-        The score of a word is the product over ``positive`` of (1 + cosine) / 2, divided by that over ``negative``
-        plus 1e-6. There are no weights. gensim does not apply ``restrict_vocab`` here; this method does.
-
-        Parameters
-        ----------
-        positive, negative : str, int, numpy.ndarray, or list of these, optional
-            What to search for, and what to search against. The words given are left out of the result.
-        topn : int or None, default=10
-            Number of words to return. None returns the scores of all words.
-        restrict_vocab : int, optional
-            Search only this number of first rows, the most frequent words of a model.
-
-        Returns
-        -------
-        list of (str, float), or numpy.ndarray
-            Words with their scores, largest first; or all scores, (V,) float32.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-        ValueError
-            If there is no positive word, an item has a weight, or ``topn`` is no integer.
-
-        References
-        ----------
-        Levy and Goldberg, "Linguistic regularities in sparse and explicit word representations" (CoNLL 2014),
-        equation 4.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> [word for word, score in wv.most_similar_cosmul("cat")]
-        ['dog', 'car']
-        """
-        _check_topn(topn)
-        if topn is not None and topn < 1:
-            return []
-        gains, losses = _as_list(positive), _as_list(negative)
-        if not gains:
-            raise ValueError("most_similar_cosmul needs at least one positive word or vector")
-        searched = slice(0, restrict_vocab or len(self))
-        scores = self._product(gains, searched) / (self._product(losses, searched) + COSMUL_EPSILON)
-        if topn is None:
-            return scores
-        return self._ranking(scores, searched, topn, excluded=[*gains, *losses])
-
-    def closer_than(self, key1: Key, key2: Key) -> list[str]:
-        """Return all words that are closer to one word than another word is.
-
-        Parameters
-        ----------
-        key1 : str or int
-            The word that distances are measured from.
-        key2 : str or int
-            The word that the result must be closer than.
-
-        Returns
-        -------
-        list of str
-            In the order of the rows.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.closer_than("cat", "car")
-        ['dog']
-        """
-        distances = self.distances(key1)
-        closer = np.flatnonzero(distances < distances[self.get_index(key2)])
-        own = self.get_index(key1)
-        return [self.index_to_key[index] for index in closer if index != own]
-
-    def rank(self, key1: Key, key2: Key) -> int:
-        """Return the rank of a word among all words, by distance from another word.
-
-        Parameters
-        ----------
-        key1 : str or int
-            The word that distances are measured from.
-        key2 : str or int
-            The word whose rank is returned.
-
-        Returns
-        -------
-        int
-            1 for the nearest word.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.rank("cat", "car")
-        2
-        """
-        return len(self.closer_than(key1, key2)) + 1
-
-    def relative_cosine_similarity(self, wa: Key, wb: Key, topn: int = 10) -> float:
-        """Return the similarity of two words, divided by the sum of similarities of the words nearest to the first.
-
-        Parameters
-        ----------
-        wa, wb : str or int
-            Two words, or indices of their rows.
-        topn : int, default=10
-            Number of nearest words of ``wa`` whose similarities are added up.
-
-        Returns
-        -------
-        float
-            About 1 / ``topn`` for a word that is as near as the nearest ones.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown.
-        ValueError
-            If there is no other word.
-
-        References
-        ----------
-        Leeuwenberg, Vela, Dehdari and van Genabith, "A minimally supervised approach for synonym extraction with word
-        embeddings" (PBML 105, 2016).
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> round(wv.relative_cosine_similarity("cat", "dog"), 2)
-        1.0
-        """
-        nearest = self.similar_by_word(wa, topn)
-        if len(nearest) == 0:
-            raise ValueError(f"no word to compare with: topn is {topn}, and the model has {len(self)} words")
-        return self.similarity(wa, wb) / sum(similarity for _, similarity in nearest)
-
-    def _product(self, items: list[QueryItem], rows: slice) -> np.ndarray:
-        """Multiply the similarities, shifted to 0 to 1, of some rows with each item."""
-        product = np.ones(len(self._lengths[rows]), np.float32)
-        for item in items:
-            if isinstance(item, tuple):
-                raise ValueError("most_similar_cosmul takes no weights: give words or vectors")
-            vector = item if isinstance(item, np.ndarray) else self.get_vector(item)
-            product *= (1 + self._cosines(vector, rows)) / 2
-        return product
-
-    def _ranking(self, scores: np.ndarray, searched: slice, topn: int, excluded: Sequence[QueryItem]) -> Ranking:
-        """Pair the ``topn`` words of largest score with their scores; overwrites the scores of excluded keys."""
-        rows = range(*searched.indices(len(self)))
-        for key in excluded:
-            if isinstance(key, Key) and self.get_index(key) in rows:
-                scores[rows.index(self.get_index(key))] = -np.inf
-        top = [index for index in top_indices(scores, topn) if scores[index] > -np.inf]
-        return [(self.index_to_key[rows[index]], float(scores[index])) for index in top]
+        direction = unit_vector(self.get_mean_vector(keys, weights, ignore_missing=False))
+        searched = slice(restrict_vocab or None)
+        similarities = self.vectors[searched] @ direction / self._lengths[searched]
+        for key in keys:
+            if isinstance(key, Key) and self.get_index(key) < len(similarities):
+                similarities[self.get_index(key)] = -np.inf
+        top = [index for index in top_indices(similarities, topn) if similarities[index] > -np.inf]
+        return [(self.index_to_key[index], float(similarities[index])) for index in top]
 
     # --- files ---
 
     def save(self, path: str) -> None:
         """Save in the format given by the ending of the name.
 
-        .txt and .vec are word2vec's text format and .bin its binary one, which store no counts. The others store them:
+        .txt and .vec are word2vec's text format and .bin its binary one, which store no counts, and are compressed if
+        .gz, .bz2 or .xz follows. The others store counts:
         .safetensors as tensors ``vectors`` and ``counts``, with the words as JSON in the metadata; .parquet as columns
         ``word``, ``vector`` and ``count``; .zarr as a group of arrays beside a file ``words.json``. Every format stores
         the exact float32 values. For gensim's own format, use ``wv.to_gensim().save(path)``.
@@ -966,40 +443,10 @@ class WordVectors:
         """
         return cls._from_table(path, _format_of(path).read(path))
 
-    def save_word2vec_format(
-        self, fname: str, fvocab: str | None = None, binary: bool = False, *, write_header: bool = True
-    ) -> None:
-        """Write word2vec's text or binary format; compressed if the name ends in .gz, .bz2 or .xz.
-
-        Parameters
-        ----------
-        fname : str
-            Path or URL.
-        fvocab : str, optional
-            Path of a second file for the counts, with lines "word count".
-        binary : bool, default=False
-            Write the binary format.
-        write_header : bool, default=True
-            Write the first line, with the numbers of words and dimensions. GloVe's format has none.
-
-        Raises
-        ------
-        ValueError
-            If a word is empty or has white space, or if ``fvocab`` is given but no counts are known.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.save_word2vec_format("animals.txt.gz")
-        """
-        word2vec_format.write_word2vec(fname, self._table, binary, write_header, fvocab)
-
     @classmethod
     def load_word2vec_format(
         cls,
         fname: str,
-        fvocab: str | None = None,
         binary: bool = False,
         encoding: str = "utf-8",
         unicode_errors: str = "strict",
@@ -1013,8 +460,6 @@ class WordVectors:
         ----------
         fname : str
             Path or URL. Decompressed if the name ends in .gz, .bz2, .xz or .zst.
-        fvocab : str, optional
-            Path of a file with lines "word count", to read the counts from.
         binary : bool, default=False
             Read the binary format.
         encoding : str, default="utf-8"
@@ -1041,11 +486,11 @@ class WordVectors:
         --------
         >>> from corpusmill import WordVectors
         >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.save_word2vec_format("animals.txt.gz")
+        >>> wv.save("animals.txt.gz")
         >>> WordVectors.load_word2vec_format("animals.txt.gz", limit=2)
         WordVectors(2 words, 2 dimensions)
         """
-        table = word2vec_format.read_word2vec(fname, binary, encoding, unicode_errors, limit, no_header, fvocab)
+        table = files.read_word2vec(fname, binary, encoding, unicode_errors, limit, no_header)
         return cls._from_table(fname, table)
 
     @classmethod
@@ -1100,7 +545,7 @@ class WordVectors:
         return keyed
 
     @classmethod
-    def from_gensim(cls, keyed: GensimVectors) -> Self:
+    def from_gensim(cls, keyed: "KeyedVectors") -> Self:
         """Copy a gensim KeyedVectors.
 
         Parameters
@@ -1182,11 +627,8 @@ class WordVectors:
         >>> round(float(spearman[0]), 1), unknown_ratio
         (1.0, 0.0)
         """
-        judged = evaluation.judge_pairs(
-            self, pairs, delimiter, encoding, restrict_vocab, case_insensitive, dummy4unknown
-        )
-        pearson, spearman = judged.correlations()
-        return pearson, spearman, 100.0 * judged.unknown / judged.total
+        lines = (line.split(delimiter) for line in evaluation.read_lines(pairs, encoding))
+        return evaluation.correlate_pairs(self, pairs, lines, restrict_vocab, case_insensitive, dummy4unknown)
 
     def evaluate_word_analogies(
         self,
@@ -1195,7 +637,7 @@ class WordVectors:
         case_insensitive: bool = True,
         dummy4unknown: bool = False,
         similarity_function: Literal["most_similar", "most_similar_cosmul"] = "most_similar",
-    ) -> tuple[float, list[GensimSection]]:
+    ) -> tuple[float, list[Section]]:
         """Answer analogy questions, read from lines "a b c d" in sections that begin with ": name".
 
         Parameters
@@ -1242,25 +684,18 @@ class WordVectors:
             raise ValueError(
                 f"similarity_function is {similarity_function!r}: choose 'most_similar' or 'most_similar_cosmul'"
             )
-        # Both kinds of answers come from one pass over the vectors. The choice is made below.
-        answered = evaluation.answer_analogies(self, analogies, restrict_vocab, case_insensitive)
-        multiply = similarity_function == "most_similar_cosmul"
-        sections = [section.as_in_gensim(multiply, dummy4unknown) for section in answered]
+        sections = evaluation.answer_analogies(
+            self,
+            analogies,
+            restrict_vocab,
+            case_insensitive,
+            dummy4unknown,
+            multiply=similarity_function == "most_similar_cosmul",
+        )
         correct = [question for section in sections for question in section["correct"]]
         incorrect = [question for section in sections for question in section["incorrect"]]
         sections.append({"section": "Total accuracy", "correct": correct, "incorrect": incorrect})
         return len(correct) / max(1, len(correct) + len(incorrect)), sections
-
-
-def check_word_list(words: object, name: str) -> None:
-    """Raise TypeError for a string in place of a list of words: its characters would be taken for words."""
-    if isinstance(words, str):
-        raise TypeError(f"{name} is {words!r}: pass a list of words, such as {words.split()!r}")
-
-
-def _check_topn(topn: object) -> None:
-    if topn is not None and not isinstance(topn, Integral):
-        raise ValueError(f"topn is {topn!r}: choose an integer, or None for all words")
 
 
 def _as_list(query: Query) -> list[QueryItem]:
@@ -1297,7 +732,8 @@ def _weighted(positive: list[QueryItem], negative: list[QueryItem]) -> tuple[lis
 
 
 def _format_of(path: str) -> Format:
-    for ending, found in FORMATS.items():
-        if str(path).endswith(ending):
-            return found
-    raise ValueError(f"{path}: the name of a file of word vectors ends in one of {', '.join(FORMATS)}")
+    *_, before, last = "", "", *Path(path).suffixes
+    ending = before if last in files.COMPRESSORS and before in WORD2VEC else last
+    if ending not in FORMATS:
+        raise ValueError(f"{path}: the name of a file of word vectors ends in one of {', '.join(FORMATS)}")
+    return FORMATS[ending]

@@ -64,7 +64,7 @@ class Word2Vec(SkipGramEstimator):
     Attributes
     ----------
     wv : WordVectors
-        The vectors, with the methods of gensim's KeyedVectors.
+        The vectors, with the usual methods of gensim's KeyedVectors.
     words_ : list of str
         The words that have a vector, the most frequent first, or in the order that was given if the corpus was made
         with a vocabulary.

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from ...formatting import MINUS_SIGN, capitalize, format_duration, format_number, label, with_minus_sign
 from ..history import MetricRow, last_value, median_speed, metric_points, model_metrics, perplexity, summary_metrics
 from .charts import Chart, build_chart
-from .contents import Contents, Settings, Table, flatten
-from .page import render_template
+from .page import Contents, Settings, Table, flatten, render_template
 
 _LIKELIHOODS = {
     "held_out_log_likelihood": "Held-out log-likelihood per token",

@@ -72,11 +72,6 @@ class BarPart:
     share: float
     note: str
 
-    @property
-    def width(self) -> str:
-        """The share in CSS."""
-        return f"{self.share:.2%}"
-
 
 @dataclass(frozen=True)
 class Bar:

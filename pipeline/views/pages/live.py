@@ -5,7 +5,7 @@ The page is loaded once. Its script then replaces the content every second.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ....io.messages import pluralize
 from ...formatting import format_bytes, format_duration, format_number, model_title
@@ -14,20 +14,13 @@ from ..status import RunStatus
 from .figures import Bar, BarPart, Tile, quality_tiles, time_bars, training_charts
 from .page import render_template
 
+if TYPE_CHECKING:
+    from distributed.scheduler import WorkerState
+
 #: Most points of a curve. More would not be visible, and the curves are sent every second.
 MAX_POINTS = 300
 #: Colours of the states of a shard, in the order in which they are shown.
 SHARD_HUES = {"done": "var(--one)", "cached": "var(--three)", "running": "var(--two)", "waiting": "var(--track)"}
-
-
-@dataclass(frozen=True)
-class WorkerMemory:
-    """A worker of the cluster and its memory in bytes. A limit of 0 means no limit."""
-
-    name: str
-    address: str
-    used: int
-    limit: int
 
 
 def render_frame() -> str:
@@ -36,7 +29,7 @@ def render_frame() -> str:
 
 
 def render_content(
-    status: RunStatus, shards: Sequence[str], workers: Sequence[WorkerMemory], others: Sequence[str] = ()
+    status: RunStatus, shards: Sequence[str], workers: Sequence["WorkerState"], others: Sequence[str] = ()
 ) -> str:
     """Return the content of the page: the run's state, the states of its shards, and the workers of the cluster.
 
@@ -47,7 +40,7 @@ def render_content(
         "run": status.run,
         "title": f"{model_title(status.algorithm)} in {status.run}",
         "lead": _lead(status),
-        "done": f"{status.share:.2%}",
+        "done": status.share,
         "tiles": _tiles(status),
         "charts": training_charts(rows),
         "bars": [*_shard_bars(shards), *time_bars(status.rows)],
@@ -104,36 +97,27 @@ def _shard_bars(shards: Sequence[str]) -> list[Bar]:
     return [Bar("Shards of this epoch", parts)]
 
 
-@dataclass(frozen=True)
-class WorkerLine:
-    """A worker on the live page. The widths of its bars are CSS percentages of its memory limit."""
-
-    name: str
-    speed: str
-    memory: str
-    used_width: str
-    planned_width: str
-
-
-def _worker_lines(status: RunStatus, workers: Sequence[WorkerMemory]) -> list[WorkerLine]:
+def _worker_lines(status: RunStatus, workers: Sequence["WorkerState"]) -> list[dict[str, object]]:
+    """Return the speed and the memory of each worker; its bars are shares of its memory limit."""
     planned = status.plan.get("total", 0)
     speeds = status.worker_speeds()
-    lines = []
+    lines: list[dict[str, object]] = []
     for worker in workers:
+        name, used, limit = str(worker.name), int(worker.metrics.get("memory", 0)), int(worker.memory_limit)
         # Without a limit, the bar is as long as the larger of the two.
-        whole = worker.limit or max(planned, worker.used, 1)
-        memory = f"{format_bytes(worker.used)} used, {format_bytes(planned)} planned"
-        if worker.limit:
-            memory += f", limit {format_bytes(worker.limit)}"
+        whole = limit or max(planned, used, 1)
+        memory = f"{format_bytes(used)} used, {format_bytes(planned)} planned"
+        if limit:
+            memory += f", limit {format_bytes(limit)}"
         # A worker without a name reports its address as its name, but the scheduler may have given it a number.
-        speed = speeds.get(worker.name, speeds.get(worker.address))
+        speed = speeds.get(name, speeds.get(worker.address))
         lines.append(
-            WorkerLine(
-                worker.name,
-                f"{format_number(speed)} tokens/s" if speed is not None else "",
-                memory,
-                f"{min(1.0, worker.used / whole):.1%}",
-                f"{min(1.0, planned / whole):.1%}",
-            )
+            {
+                "name": name,
+                "speed": f"{format_number(speed)} tokens/s" if speed is not None else "",
+                "memory": memory,
+                "used": min(1.0, used / whole),
+                "planned": min(1.0, planned / whole),
+            }
         )
     return lines

@@ -1,14 +1,12 @@
 """The HTML report of one run or one model: summary, curves, times, topics and configuration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...formatting import capitalize, format_bytes, format_duration, format_number
 from ...topics import Topic, TopicWord, weight_of
 from ..history import MetricRow, last_value, median_speed
-from .contents import Contents, Table
 from .figures import Tile, quality_tiles, sum_of, time_bars, training_charts
-from .page import render_template
+from .page import Contents, Table, render_template
 
 #: Number of topics shown, the largest ones.
 MAX_TOPICS = 200
@@ -25,7 +23,9 @@ def render(contents: Contents) -> str:
         "bars": time_bars(contents.rows),
         "traffic": device_traffic(contents.rows),
         "restarts": contents.restarts,
-        "topics": _topic_cards(contents.topics),
+        "topics": sorted(contents.topics, key=lambda topic: -topic["size"])[:MAX_TOPICS],
+        "weight_of": weight_of,
+        "weight_text": _weight_text,
         "topics_note": _topics_note(contents.topics),
         "neighbours": _neighbours(contents.neighbours),
         "config": contents.config,
@@ -94,51 +94,9 @@ def device_traffic(rows: Sequence[MetricRow]) -> Table | None:
 # --- topics ---
 
 
-@dataclass(frozen=True)
-class WordLine:
-    """A word of a topic. ``width`` is its weight as a CSS percentage of the weight of the heaviest word."""
-
-    name: str
-    weight: str
-    width: str
-
-
-@dataclass(frozen=True)
-class TopicCard:
-    """One topic. ``width`` is its size relative to the largest topic, in CSS."""
-
-    title: str
-    size: str
-    width: str
-    words: list[WordLine]
-
-
-def _topic_cards(topics: Sequence[Topic]) -> list[TopicCard]:
-    ranked = sorted(topics, key=lambda topic: -topic["size"])[:MAX_TOPICS]
-    if not ranked:
-        return []
-    largest = ranked[0]["size"] or 1.0
-    return [
-        TopicCard(
-            _topic_title(topic), f"{topic['size']:.1%}", f"{topic['size'] / largest:.1%}", _word_lines(topic["words"])
-        )
-        for topic in ranked
-    ]
-
-
-def _topic_title(topic: Topic) -> str:
-    if "name" in topic:
-        return f"{topic['topic']} {topic['name']}"
-    return f"Topic {topic['topic']}"
-
-
-def _word_lines(words: Sequence[TopicWord]) -> list[WordLine]:
-    heaviest = max((weight_of(word) for word in words), default=0.0) or 1.0
-    lines = []
-    for word in words:
-        weight = f"{word['probability']:.2%}" if "probability" in word else format_number(weight_of(word))
-        lines.append(WordLine(word["word"], weight, f"{weight_of(word) / heaviest:.1%}"))
-    return lines
+def _weight_text(word: TopicWord) -> str:
+    """Write the probability of a word in a topic in percent, or its weight."""
+    return f"{word['probability']:.2%}" if "probability" in word else format_number(weight_of(word))
 
 
 def _neighbours(neighbours: Mapping[str, Sequence[str]]) -> Table | None:

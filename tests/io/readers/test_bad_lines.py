@@ -53,7 +53,7 @@ def test_rows_of_csv_with_other_columns_or_without_text_are_skipped(tmp_path):
     assert list(found.values()) == ["first", "second", "third"]
     assert {line.text for line in skipped} == {"too,many,columns", "\ufffd"}
     errors = " ".join(line.error for line in skipped)
-    assert "row 2: 3 columns, but the header has 2" in errors
+    assert "line 3: 3 columns, but the header has 2" in errors
     assert "invalid UTF-8" in errors
 
 

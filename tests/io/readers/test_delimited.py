@@ -128,17 +128,44 @@ def test_a_file_gives_the_rows_of_python_or_an_error_with_a_line(tmp_path_factor
         ("x.tsv", ["1\tone", '2\t"Great, said nobody', "3\tthree"], 3),
         ("x.tsv", ["1\tone", '2\t"Great, said nobody', "3\tthree", '4\t"Another'], 3),
         ("x.csv", ["1,one", '2,"the 20"" screen', '3,"three"'], 3),
-        ("x.csv", ['1,"one', 'more"', '2,"two" and more'], 4),
+        ("x.csv", ['1,"one', 'more"', '2,"two and more', '3,"three'], 4),
+        ("x.csv", ["1,one", '2,"the 20" screen', "3,three"], 3),
     ],
 )
 def test_a_quote_that_is_not_closed_is_refused_with_the_line_where_it_opens(tmp_path, name, lines, line, skip):
     separator = "\t" if name == "x.tsv" else ","
     path = tmp_path / name
     path.write_text(f"id{separator}text\n" + "".join(f"{one}\n" for one in lines))
-    with pytest.raises(DataError, match=rf"{name}, line {line}: .*quote=none"):
+    ending = ".*cannot be skipped: where it ends is unknown" if skip == "skip" else "$"
+    with pytest.raises(DataError, match=rf"{name}, line {line}: .*quote=none{ending}"):
         texts_of(path, on_bad_line=skip)
     if name == "x.tsv":
         assert len(texts_of(path, quote="none")) == len(lines)
+
+
+#: Rows with a quote that is neither around a field nor twice within one.
+STRAY_QUOTES = ['1,"he said "hi" to"', '1,"a 5" disk"', '"the "x"",y']
+
+
+@settings(max_examples=200, deadline=None)
+@given(TABLES, st.lists(st.tuples(st.integers(0, 8), st.sampled_from(STRAY_QUOTES)), max_size=3))
+def test_a_row_with_a_stray_quote_is_skipped_alone(tmp_path_factory, table, bad):
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    rows = [of_python([row], quoting=csv.QUOTE_ALL).partition("\r\n")[2] for row in table]
+    for at, row in bad:
+        rows.insert(at, f"{row}\n")
+    path.write_bytes("".join(['"id","text"\n', *rows]).encode())
+    assert texts_of(path, on_bad_line="skip") == table
+    if bad:
+        with pytest.raises(DataError, match="a field in quotes begins here"):
+            texts_of(path)
+
+
+def test_a_file_that_ends_in_an_escape_says_so(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("id,text\n1,one\n2,C:\\\n")
+    with pytest.raises(DataError, match=r"line 3: the file ends in an escape, '2,C:\\\\': remove it"):
+        texts_of(path, escape="\\")
 
 
 @pytest.mark.parametrize(

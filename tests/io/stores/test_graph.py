@@ -188,11 +188,27 @@ def test_other_columns_than_those_with_usual_names_are_skipped(read, text):
     assert not graph.is_weighted
 
 
-def test_numbers_that_may_be_weights_are_not_skipped(read):
-    text = "source,target,count\na,b,2\nb,c,3\n"
-    with pytest.raises(DataError, match="line 1: the numbers of the column 'count' may be weights: call it weight, or"):
-        read(text)
-    assert not read(text, weighted=False).is_weighted
+@pytest.mark.parametrize("header", ["source,target,count", "target,source,n", "protein1,protein2,combined_score"])
+def test_a_third_column_of_numbers_has_the_weights(read, header):
+    text = f"{header}\na,b,2\nb,c,3\n"
+    name = header.split(",")[2]
+    with pytest.warns(UserWarning, match=f"line 1: the third column, '{name}', is taken for weights; .*--unweighted"):
+        found = read(text)
+    assert edges_of(found) == both_ways({("a", "b"): 2.0, ("b", "c"): 3.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not read(text, weighted=False).is_weighted
+        assert read(text, weight=name).hash == found.hash
+    with pytest.raises(DataError, match=f"no column 'size' among .*'{name}'; name the column of the weights"):
+        read(text, weight="size")
+
+
+@pytest.mark.parametrize("name", ["timestamp", "Time", "unix_time", "year", "date"])
+def test_times_are_no_weights(read, name):
+    text = f"source,target,{name}\na,b,20\nb,c,30\n"
+    with pytest.warns(UserWarning, match=f"the third column, '{name}', is taken for times, and left out; .*--weight"):
+        assert not read(text).is_weighted
+    assert read(text, weight=name).is_weighted
 
 
 @pytest.mark.parametrize("text", [",u,v\n0,1,2\n", "id,u,v,w\n0,1,2,3\n"])
@@ -425,13 +441,21 @@ def test_names_in_quotes_may_contain_commas(read):
     assert read('a"b",c\n').nodes.to_pylist() == ['a"b"', "c"]
 
 
+@pytest.mark.parametrize("separator", ["\t", ",", ";", " ", "   "])
+def test_quotes_follow_the_same_rules_whatever_separates_the_names(read, separator):
+    graph = read(f'"a  b"{separator}"say ""e"" x"\n5"{separator}6"\n')
+    assert graph.nodes.to_pylist() == ['5"', '6"', "a  b", 'say "e" x']
+    assert graph.meta["about"]["found"]["quote"] == '"'
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ('a,b\n"c,d\ne,f\ng",h\n', r"line 2: a quote is not closed in '\"c,d'"),
-        ('# first\n\na,"b\nc",d\n', r"line 3: a quote is not closed in 'a,\"b'"),
-        ('a,b,1\nc,d,"2\ne,f,3\n', r"line 2: a quote is not closed in 'c,d,\"2'"),
-        ('a,b\nc,"d\n', r"line 2: a quote is not closed in 'c,\"d'"),
+        ('a,b\n"c,d\ne,f\ng",h\n', r"line 2: the quote before 'c,d' is not closed"),
+        ('# first\n\na,"b\nc",d\n', r"line 3: the quote before 'b' is not closed"),
+        ('a,b,1\nc,d,"2\ne,f,3\n', r"line 2: the quote before '2' is not closed"),
+        ('a,b\nc,"d\n', r"line 2: the quote before 'd' is not closed"),
+        *((f'a{one}b\nc{one}"d"e\n', r"line 2: a field in quotes begins here, '\"d\"e'") for one in "\t, ;"),
     ],
 )
 def test_a_quote_that_is_not_closed_is_refused(read, text, where):
@@ -623,7 +647,7 @@ def test_real_collections_are_read_right_and_what_may_be_wrong_is_said(tmp_path,
         ("a\tb\t1,000\nb\tc\t1\n", {}, "line 1: two names and a weight are needed"),
         ("% bip unweighted\n1 1\n2 1\n", {}, "nodes of two kinds, and 1 name such as '1' in both"),
         ("user,item\n1,1\n2,1\n", {}, "nodes of two kinds"),
-        ('a\tb\n"c\td\n', {}, "line 2: a quote is not closed .*quote='none'"),
+        ('a\tb\n"c\td\n', {}, "line 2: the quote before .* is not closed .*quote='none'"),
         ("a\tb\rc\td\n", {}, "line 1"),
     ],
 )
@@ -639,8 +663,8 @@ def test_tables_follow_the_rules_of_files(library):
     make = module.table if library == "pyarrow" else module.DataFrame
     with pytest.raises(DataError, match="nodes of two kinds, and 3 names"):
         read_edges(make({"user": [1, 1, 2, 3, 3], "item": [1, 2, 1, 3, 4]}))
-    with pytest.raises(DataError, match="the numbers of the column 'seconds' may be weights"):
-        read_edges(make({"source": ["a", "b"], "target": ["b", "c"], "seconds": [1, 2]}))
+    with pytest.warns(UserWarning, match="the third column, 'seconds', is taken for times"):
+        assert not read_edges(make({"source": ["a", "b"], "target": ["b", "c"], "seconds": [1, 2]})).is_weighted
     with pytest.warns(UserWarning, match="the third column, 'n', is taken for weights"):
         assert read_edges(make({"x": ["a", "b"], "y": ["b", "c"], "n": [1, 2]})).is_weighted
     with pytest.warns(UserWarning, match="1 edge of weight 0 left out"):

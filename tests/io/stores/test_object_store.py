@@ -26,7 +26,7 @@ from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.models.vectors.evaluation import _lines
-from corpusmill.pipeline.models.vectors.word2vec_format import read_word2vec
+from corpusmill.pipeline.models.vectors.files import read_word2vec
 from corpusmill.pipeline.publishing.versions import Versions
 from helpers.s3_proxy import (
     ALWAYS,

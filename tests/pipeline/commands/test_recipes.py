@@ -16,7 +16,7 @@ import yaml
 from corpusmill.pipeline.commands.cli.main import cli
 from helpers.nightly import BOATS, BREAD, write_configuration, write_day
 
-RECIPES = Path(__file__).parents[3] / "configs" / "recipes"
+RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 CRON = re.compile(r"(\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*)")
 
 

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from corpusmill.pipeline.engine.cluster import grid
+from corpusmill.pipeline.engine.cluster import sweep
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.events import CellsTrained
@@ -37,7 +37,7 @@ def test_a_killed_worker_changes_no_bit(corpus, tmp_path, cluster_of):
 
 def test_a_worker_that_dies_with_its_result_changes_no_bit(corpus, tmp_path, cluster_of, monkeypatch):
     # The loss is not noticed in the meantime.
-    monkeypatch.setattr(grid, "LOOK_SECONDS", 5.0)
+    monkeypatch.setattr(sweep, "LOOK_SECONDS", 5.0)
     client = cluster_of(2)
     algorithm = algorithm_of(8)
     cells = []

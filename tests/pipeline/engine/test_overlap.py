@@ -12,7 +12,7 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.engine.worker.overlap import ReadAhead, StoreTiming, WriteBehind
+from corpusmill.pipeline.engine.worker.overlap import Pace, ReadAhead, WriteBehind
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 
@@ -84,7 +84,7 @@ def test_a_full_store_fails_the_step_and_the_run_continues_to_the_same_bits(slow
 
 
 def test_reading_ahead_stays_within_its_bytes():
-    ahead = ReadAhead(StoreTiming(1.0), nbytes=100)
+    ahead = ReadAhead(Pace(1.0), nbytes=100)
     assert ahead.start("a", lambda: "A", 60)
     assert not ahead.start("b", lambda: "B", 60)
     assert ahead.get("a", lambda: "again") == "A"
@@ -97,7 +97,7 @@ def test_an_error_of_reading_ahead_is_raised_where_the_value_is_needed():
     def fail():
         raise DataError("damaged")
 
-    ahead = ReadAhead(StoreTiming(1.0), nbytes=100)
+    ahead = ReadAhead(Pace(1.0), nbytes=100)
     ahead.start("a", fail, 10)
     with pytest.raises(DataError, match="damaged"):
         ahead.get("a", fail)
@@ -112,7 +112,7 @@ def test_writing_waits_while_too_much_is_not_written():
         may_write.wait(10)
         written.append(name)
 
-    behind = WriteBehind(StoreTiming(1.0), nbytes=100)
+    behind = WriteBehind(Pace(1.0), nbytes=100)
     behind.write(lambda: write("a"), 60)
     assert written == []
     threading.Timer(0.05, may_write.set).start()
@@ -123,10 +123,8 @@ def test_writing_waits_while_too_much_is_not_written():
 
 
 def test_a_store_that_does_not_wait_needs_no_thread():
-    timing = StoreTiming(0.0)
-    assert (timing.chunks_ahead, timing.reads_ahead, timing.writes_behind) == (0, False, False)
-    timing.note_kernel(0.1)
+    pace = Pace(0.0)
+    assert not pace.store_waits
     for _ in range(20):
-        timing.read(lambda: time.sleep(0.02))
-    # One read under way is enough, because a kernel takes five times as long. A second one covers variation.
-    assert timing.chunks_ahead == 2
+        pace.timed(lambda: time.sleep(0.02))
+    assert pace.store_waits

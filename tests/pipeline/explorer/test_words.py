@@ -1,7 +1,7 @@
 """Search for words."""
 
 import pytest
-from corpusmill.pipeline.explorer.words import WordSearch
+from corpusmill.pipeline.explorer.model import WordSearch
 
 WORDS = ["ΟΔΟΣ", "İstanbul", "Straße", "roads"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, Corpus, ingest
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.commands.cli.main import main
 
@@ -230,6 +230,16 @@ def test_no_number_of_a_csv_file_loses_digits(tmp_path, values, kind):
 def test_empty_texts_of_jsonl_stay_empty(tmp_path):
     kept = kept_from(tmp_path, "in.jsonl", ['{"text": "ship sea", "value": ""}'] * 3)
     assert kept.to_pylist() == ["", "", ""]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_dates_of_which_half_are_none_are_counted(tmp_path, ending):
+    values = ["2026-11-01", "1.11.2026", "2026-11-02", "unknown"]
+    lines = {"csv": ["text,value", *(f"ship sea,{value}" for value in values)]}
+    lines["jsonl"] = [json.dumps({"text": "ship sea", "value": value}) for value in values]
+    with pytest.warns(DataWarning, match="as text, because 2 of its 4 values are no date; the first is '1.11.2026'"):
+        kept = kept_from(tmp_path, f"in.{ending}", lines[ending])
+    assert kept.to_pylist() == values
 
 
 def test_a_bad_line_does_not_change_the_values_of_others(tmp_path):

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.commands.actions.watch import Watcher
 from corpusmill.pipeline.engine.events import Described, EpochFinished, RunFinished, RunStarted
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import ingest
@@ -160,7 +159,7 @@ OWN = {
     "lda": [*TOPICS, "doc_topic_prior_", "perplexity", "to_gensim", "to_pyldavis", "topic_word_prior_"],
     "nmf": [*TOPICS, "fit_restarts", "inverse_transform", "reconstruction_err_", "restarts_", "vectors_"],
     "word2vec": ["wv"],
-    "node2vec": ["evaluate", "wv"],
+    "node2vec": ["wv"],
     "random-indexing": ["document_vectors", "forget", "merge", "wv"],
 }
 
@@ -287,12 +286,12 @@ def test_a_run_with_other_parameters_is_refused(kind, corpus, tmp_path):
 
 
 @each
-def test_watching_a_run_shows_the_words_that_training_showed_last(kind, corpus, tmp_path):
+def test_the_model_of_a_run_has_the_words_that_training_showed_last(kind, corpus, tmp_path):
     run, described = str(tmp_path / "run"), []
     new(kind).fit(corpus, run=run, evaluate_every=1, callbacks=[described.append])
     groups = [event.groups for event in described if isinstance(event, Described)][-1]
     assert groups
-    assert Watcher(run).look().groups == groups
+    assert model_of_run(run)._describe(RunStore(run).open_data()) == groups
 
 
 # --- partial_fit ---

@@ -1,12 +1,18 @@
 """The engine cuts a model so that tasks fit, and the arrays are those of the model that was not cut."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from corpusmill import LDA, NMF, DataError, RandomIndexing, Word2Vec, ingest
+from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import RunStarted
-from corpusmill.pipeline.engine.executors import Synchronous
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity
 from corpusmill.pipeline.engine.plan import TooLarge, plan_run
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.engine.training import Training
 
 CASES = {
     "lda": lambda n: LDA(60, max_iter=n),
@@ -117,6 +123,32 @@ def test_a_number_of_blocks_that_the_user_has_chosen_is_not_changed(corpus, limi
     assert fitted(NMF(12, max_iter=1, n_blocks=3), corpus)[0] == 3
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LDA(4000, n_blocks=1),
+        NMF(500, n_blocks=1),
+        RandomIndexing(40_000, n_blocks=1),
+        Word2Vec(3000),
+        Word2Vec(3000, method="full"),
+    ],
+    ids=["lda", "nmf", "random-indexing", "strata", "full"],
+)
+def test_a_smaller_model_is_named_only_if_it_fits(estimator, corpus):
+    algorithm = estimator._algorithm(corpus)
+    found = set()
+    for memory in (PROCESS_BYTES // 7 * 10 + (size << 20) for size in (0, 1, 4, 16, 64, 256)):
+        workers = [Capacity("here", "", 1, memory)]
+        try:
+            plan_run(algorithm, None, corpus, workers, lambda: estimator._smaller(corpus))
+        except DataError as error:
+            named = [other for other in estimator._smaller(corpus) if other.advice in str(error)]
+            for other in named[:1]:
+                plan_run(other.algorithm, other.cut, corpus, workers)
+            found.add(len(named) > 0)
+    assert found == {True, False}
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("memory", [330 << 20, PROCESS_BYTES * 10 // 7 + 4_000_000])
 @pytest.mark.parametrize("case", [*CASES, "nmf-extrapolated", "lda-gibbs", "word2vec"])
@@ -144,3 +176,94 @@ def test_each_remedy_that_a_refusal_names_is_enough_alone(case, memory, threads,
     for name, value in remedies.items():
         tried = {"memory": memory, "threads": threads, "n_workers": 1} | {name: value}
         assert not refusal_of(**tried), name
+
+
+def least_limit(estimator, corpus, n):
+    """Return the least memory limit in which a model can be trained that is cut into ``n``."""
+    algorithm = estimator._cut(estimator._algorithm(corpus), corpus, None)(n)
+    with pytest.raises(TooLarge) as refusal:
+        plan_run(algorithm, None, corpus, [Capacity("here", "", 1, 1 << 20)])
+    return refusal.value.limit
+
+
+def test_a_run_may_be_cut_twice_into_the_same_number_of_blocks(limited, tmp_path):
+    """Random indexing has six blocks of these words in two ranges and in three, and their bounds differ."""
+    words = [f"w{number}" for number in range(30_002)]
+    corpus = ingest([words, words[:20_000]], tmp_path / "corpus")
+    estimator = RandomIndexing(64)
+    assert estimator._cut(estimator._algorithm(corpus), corpus, None)(2).n_blocks == 6
+    _, expected = fitted(estimator, corpus)
+    fitted(estimator, corpus, run=tmp_path / "run")
+    for n in (2, 3):
+        limited(least_limit(estimator, corpus, n))
+        blocks, found = fitted(estimator, corpus, run=tmp_path / "run")
+        assert blocks == 6
+        assert_same(found, expected)
+
+
+def test_a_run_that_was_cut_before_folders_had_the_name_of_the_cut_goes_on(corpus, limited, tmp_path):
+    _, expected = fitted(CASES["lda"](4), corpus)
+    fitted(CASES["lda"](2), corpus, run=tmp_path / "run")
+    limited(least_memory(CASES["lda"](4), corpus))
+    many, _ = fitted(CASES["lda"](3), corpus, run=tmp_path / "run")
+    # As it was stored.
+    meta = json.loads((tmp_path / "run/run.json").read_text())
+    (step,) = (tmp_path / "run/epochs").glob("000003-*")
+    (step / meta.pop("blocks")).rename(step / f"blocks-{many}")
+    (tmp_path / "run/run.json").write_text(json.dumps(meta))
+    assert fitted(CASES["lda"](3), corpus, run=tmp_path / "run")[0] == many
+    assert_same(fitted(CASES["lda"](4), corpus, run=tmp_path / "run")[1], expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+def test_a_model_is_cut_so_that_tasks_fit_a_device(corpus):
+    estimator = LDA(60)
+    algorithm = estimator._algorithm(corpus)
+    needed = max(algorithm.memory(corpus, chunk).device for chunk in corpus.chunks)
+    small = Capacity("w0", "tcp://x", 1, 0, device=int(needed / 0.7 * 0.9))
+    with pytest.raises(TooLarge, match=r"of device memory, but .* free\): .*choose device 'cpu'"):
+        plan_run(algorithm, None, corpus, [small])
+    cut, plan = plan_run(algorithm, estimator._cut(algorithm, corpus, None), corpus, [small])
+    assert plan.blocks == cut.n_blocks > 1
+    assert cut.device == "auto"
+
+
+def test_a_refusal_of_a_small_device_names_what_helps(corpus):
+    algorithm = NMF(60, device="auto")._algorithm(corpus)
+    needed = max(algorithm.memory(corpus, chunk).device for chunk in corpus.chunks)
+    workers = [Capacity("w0", "tcp://x", 4, 0, device=int(needed / 0.7 * 2.5))]
+    with pytest.raises(
+        TooLarge, match=r"free\): use at most 2 thread\(s\) per worker, .*or choose device 'cpu'"
+    ) as refusal:
+        plan_run(algorithm, None, corpus, workers, lambda: NMF(60, device="cuda")._smaller(corpus))
+    assert "memory" not in refusal.value.remedies
+    assert ", ," not in str(refusal.value)
+
+
+def test_the_memory_that_a_refusal_names_is_enough_for_workers_of_several_kinds(corpus):
+    algorithm = NMF(60, device="cpu")._algorithm(corpus)
+    workers = [Capacity("w0", "tcp://x", 1, 350 << 20), Capacity("w1", "tcp://y", 8, 350 << 20)]
+    for order in (workers, workers[::-1]):
+        with pytest.raises(TooLarge) as refusal:
+            plan_run(algorithm, None, corpus, order)
+        memory = refusal.value.remedies["memory"]
+        plan_run(algorithm, None, corpus, [replace(worker, memory=memory) for worker in order])
+
+
+def test_nmf_that_reads_w_block_by_block_runs_on_the_cpu(corpus):
+    """A run that was cut elsewhere may be resumed where there is a device."""
+    algorithm = NMF(12, device="auto")._algorithm(corpus)
+    assert algorithm.device == "auto"
+    assert algorithm.recut({"bounds": (0, 3072, algorithm.n_rows), "n_ranges": 2}).device == "cpu"
+    # A user who asks for a device does not get the CPU in silence.
+    estimator = NMF(12, device="cuda")
+    assert estimator._cut(estimator._algorithm(corpus), corpus, None) is None
+
+
+def test_ranges_do_not_count_as_tasks_at_the_same_time(tmp_path, cluster_of):
+    corpus = ingest([["sea", "boat"], ["boat", "oven"]], tmp_path / "corpus")
+    algorithm = replace(LDA(2)._algorithm(corpus), bounds=(0, 1, 3), n_ranges=2)
+    events = []
+    training = Training(algorithm, corpus, RunStore(str(tmp_path / "run")), 1, callbacks=[events.append])
+    train(training, OnDask(cluster_of(2)))
+    assert events[0].idle.startswith("1 task at a time for 2 threads of workers")

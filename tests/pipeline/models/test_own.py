@@ -14,7 +14,6 @@ from corpusmill.configs.layers import ConfigError
 from corpusmill.configs.resolve import load
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.pipeline.commands.actions.watch import Watcher
 from corpusmill.pipeline.models.own import MODULES_VARIABLE, own_estimator
 from corpusmill.pipeline.models.registry import estimator_class, load_model, model_of_run, new_estimator
 from helpers.command_line import COMMAND, error_line
@@ -201,8 +200,8 @@ def test_commands_show_its_metrics_and_its_words(monkeypatch, capsys):
     capsys.readouterr()
     assert call("watch", "run", "--once") == 0
     assert capsys.readouterr().out.startswith(f"{KIND} run: finished")
-    ((heading, words),) = Watcher("run").look().groups
     model = load_model("run/model")
+    ((heading, words),) = model._describe(Corpus("corpus"))
     assert (heading, words[0]) == ("drawn most", model.words_[counts(model).argmax()])
     assert call("report", "run") == 0
     assert call("export", "run/model", "card", "--format", "card") == 0
@@ -224,7 +223,7 @@ def test_inspect_does_not_need_the_module(place, capsys):
     [
         (["explore", "run"], "my_module:Sampled models have neither topics nor vectors"),
         (["topics", "run"], "my_module:Sampled models have no topics"),
-        (["evaluate", "run", "corpus"], "my_module:Sampled models give documents no likelihood"),
+        (["evaluate", "run", "corpus"], "my_module:Sampled models have no topics, and give documents no likelihood"),
         (["similar", "run", "w000"], "my_module:Sampled models have no word vectors"),
         (["transform", "run", "corpus", "weights"], "my_module:Sampled is an algorithm, which trains only"),
     ],

@@ -29,9 +29,9 @@ INGEST = [
 
 def test_a_long_ingest_writes_lines_about_its_bytes_and_the_remaining_time(monkeypatch, capsys):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    display = progress.LineDisplay()
+    display = corpusmill.ProgressLines()
     for step in INGEST:
-        display.ingest(step)
+        display(step)
     lines = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"ingest: reading text, 100 of 400 MB, about \d\.\d s left", lines.pop(1))
     assert lines == ["ingest: reading text", "ingest: counting words", "ingest: writing chunks"]
@@ -41,13 +41,13 @@ def test_a_long_ingest_writes_lines_about_its_bytes_and_the_remaining_time(monke
 def test_the_remaining_time_of_a_second_ingest_does_not_count_the_first_one(n_steps, monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    display = progress.LineDisplay()
+    display = corpusmill.ProgressLines()
     # The first ingest ends, or fails before its last stage.
     for step in INGEST[:n_steps]:
-        display.ingest(step)
+        display(step)
     for seconds, step in zip((5000.0, 5010.0), INGEST, strict=False):
         now[0] = seconds
-        display.ingest(step)
+        display(step)
     lines = capsys.readouterr().err.splitlines()
     assert lines[-2:] == ["ingest: reading text", "ingest: reading text, 100 of 400 MB, about 57 s left"]
 
@@ -72,17 +72,17 @@ def test_the_share_of_an_ingest_grows_from_stage_to_stage():
 
 def test_a_long_epoch_writes_lines_about_its_parts(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
-    display = progress.LineDisplay()
+    display = corpusmill.ProgressLines()
     for event in LONG_EPOCH:
-        display.train(event)
+        display(event)
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:3] == ["train: epoch 1/2, 10% done", "train: epoch 1/2, 25% done"]
 
 
 def test_a_short_epoch_writes_no_line_about_its_parts(capsys):
-    display = progress.LineDisplay()
+    display = corpusmill.ProgressLines()
     for event in LONG_EPOCH:
-        display.train(event)
+        display(event)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("train: epoch 1/2, 250 tokens/s")
@@ -91,13 +91,13 @@ def test_a_short_epoch_writes_no_line_about_its_parts(capsys):
 def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypatch, capsys):
     times = iter(range(0, 1000, 100))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    display = progress.LineDisplay()
-    display.train(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
+    display = corpusmill.ProgressLines()
+    display(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
     for epoch in range(1, 6):
         metrics = {"epoch": epoch, "seconds": 100.0, "tokens_per_second": 1e6}
         if epoch == 2:
             metrics |= {"tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}
-        display.train(EpochFinished(epoch, metrics))
+        display(EpochFinished(epoch, metrics))
     assert capsys.readouterr().err.splitlines()[1:] == [
         "train: epoch 1/5, 1 M tokens/s, about 6 min 40 s left",
         "train: epoch 2/5, 2 M tokens/s, held out -7.500, about 5 min left",
@@ -110,12 +110,12 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
 def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, capsys):
     times = iter(range(0, 10000, 100))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    display = progress.LineDisplay()
+    display = corpusmill.ProgressLines()
     for run, metrics in [("runs/10", {"held_out_log_likelihood": -7.5}), ("runs/20", {"log_likelihood": -6.0})]:
-        display.train(RunStarted(run, "lda", 0, 3, 1, 1000, {}))
+        display(RunStarted(run, "lda", 0, 3, 1, 1000, {}))
         for epoch in range(1, 4):
             measured = {"epoch": epoch, "seconds": 100.0, "tokens_per_second": 1e6}
-            display.train(EpochFinished(epoch, measured | metrics))
+            display(EpochFinished(epoch, measured | metrics))
     assert capsys.readouterr().err.splitlines()[5:] == [
         "train: epoch 1/3, 1 M tokens/s, training -6.000, about 3 min 20 s left",
         "train: epoch 2/3, 1 M tokens/s, training -6.000, about 1 min 40 s left",
@@ -126,10 +126,10 @@ def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, 
 def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(monkeypatch, capsys):
     times = iter([0, 0, 10, 40, 46, 54, 62])
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    display = progress.LineDisplay()
-    display.train(RunStarted("runs/topics", "lda", 0, 10, 1, 1000, {}, compiles=True))
+    display = corpusmill.ProgressLines()
+    display(RunStarted("runs/topics", "lda", 0, 10, 1, 1000, {}, compiles=True))
     for epoch, seconds in enumerate((30.0, 10.0, 6.0, 8.0, 8.0), start=1):
-        display.train(EpochFinished(epoch, {"epoch": epoch, "seconds": seconds, "tokens_per_second": 1e6}))
+        display(EpochFinished(epoch, {"epoch": epoch, "seconds": seconds, "tokens_per_second": 1e6}))
     _, note, *lines = capsys.readouterr().err.splitlines()
     assert note == "train: compiling kernels first takes about 10 s; later trainings find them on disk"
     assert lines[1] == "train: epoch 2/10, 1 M tokens/s"
@@ -141,12 +141,12 @@ def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(
 
 def test_a_bar_and_its_text_fit_into_eighty_columns():
     display = progress.BarDisplay()
-    display.train(RunStarted("runs/topics", "lda", 0, 500, 1, 1000, {}))
+    display(RunStarted("runs/topics", "lda", 0, 500, 1, 1000, {}))
     for epoch in range(1, 202):
         metrics = {"epoch": epoch, "seconds": 1.0, "tokens_per_second": 12.34e6}
         if epoch % 10 == 0:
             metrics["held_out_log_likelihood"] = -7.5
-        display.train(EpochFinished(epoch, metrics))
+        display(EpochFinished(epoch, metrics))
     screen = io.StringIO()
     Console(width=80, file=screen).print(display.bars.get_renderable())
     line = screen.getvalue().rstrip("\n")

@@ -15,7 +15,7 @@ import scipy.sparse
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.cells.cistopic.bundle import Bundle, Settings, read_lists
-from corpusmill.pipeline.cells.cistopic.grid import Execution, compare, make_corpus, plot, train_grid
+from corpusmill.pipeline.cells.cistopic.grid import Execution, compare, make_corpus, train_grid
 from corpusmill.pipeline.cells.cistopic.statistics import CellGroup, best_number, scaled, statistics
 from corpusmill.pipeline.engine.events import EpochFinished
 from helpers.cells import write_h5ad, write_market, write_names
@@ -285,16 +285,6 @@ def test_the_library_anndata_reads_the_files(files):
     np.testing.assert_allclose(found.X.sum(axis=0), 1, rtol=1e-5)
 
 
-def test_the_plot_has_the_statistics_and_the_best_number(files, tmp_path):
-    pytest.importorskip("matplotlib")
-    _, corpus, prefix = files
-    comparison = compare(train_grid(corpus(), prefix, [2, 3, 5], SETTINGS), corpus())
-    plot(comparison, str(tmp_path / "grid.svg"))
-    drawn = (tmp_path / "grid.svg").read_text()
-    for label in ("Inv_Arun_2010", "Inv_Cao_Juan_2009", "Mimno_2011", "Loglikelihood", "Number of topics"):
-        assert label in drawn
-
-
 # --- statistics ---
 
 
@@ -335,7 +325,7 @@ def test_a_grid_is_compared(files):
 def test_the_recipe_reads_the_tables(files, tmp_path):
     matrix, corpus, prefix = files
     compare(train_grid(corpus(), prefix, [3], SETTINGS), corpus())
-    recipe = Path(__file__).parents[4] / "configs" / "recipes" / "cistopic_model.py"
+    recipe = Path(__file__).parents[4] / "docs" / "recipes" / "cistopic_model.py"
     read_model = runpy.run_path(str(recipe))["read_model"]
     tables = read_model(prefix, 3, str(tmp_path / "cells.txt"), str(tmp_path / "regions.txt"))
     assert tables["cell_topic"].shape == (3, 60)

@@ -73,32 +73,3 @@ def test_names_that_are_too_few_are_refused_with_the_file_of_the_matrix(tmp_path
     assert (code, "x.npz, transposed: has 7 rows, but 6 names of rows are given" in err) == (4, True), err
     code, _, err = call(*command, "-c", cells, "-r", write_names(tmp_path / "short.txt", GENES[:-1]))
     assert (code, "x.npz, transposed: has 5 columns, but the vocabulary has 4 words" in err) == (4, True), err
-
-
-def test_a_plot_that_cannot_be_drawn_is_refused_before_the_training(tmp_path, call):
-    pytest.importorskip("matplotlib")
-    command = (
-        "cistopic",
-        write_h5ad(tmp_path / "cells.h5ad"),
-        "-o",
-        tmp_path / "out" / "tm",
-        "-t",
-        "2",
-        "3",
-        "-n",
-        "2",
-    )
-    code, _, err = call(*command, "--plot", tmp_path / "out" / "grid.pgn")
-    assert (code, "cannot have the ending .pgn" in err) == (4, True), err
-    (tmp_path / "folder.png").mkdir()
-    for folder in ("plots/", "folder.png", "folder"):
-        code, _, err = call(*command, "--plot", f"{tmp_path}/{folder}")
-        assert (code, "a folder; give the name of a file" in err) == (4, True), err
-    assert not (tmp_path / "out").exists()
-    code, _, err = call(*command, "--plot", tmp_path / "out" / "plots" / "grid.png")
-    assert code == 0, err
-    assert (tmp_path / "out" / "plots" / "grid.png").read_bytes().startswith(b"\x89PNG")
-    code, out, err = call(*command, "--plot", tmp_path / "out" / "second", "--json")
-    assert code == 0, err
-    assert json.loads(out)["plot"] == str(tmp_path / "out" / "second.png")
-    assert (tmp_path / "out" / "second.png").read_bytes().startswith(b"\x89PNG")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from corpusmill.io.stores.store import Store
-from corpusmill.pipeline.commands.actions.doctor import machine, models, storage, workers
-from corpusmill.pipeline.commands.actions.doctor.finding import find
-from corpusmill.pipeline.commands.actions.doctor.storage import Scratch
+from corpusmill.pipeline.commands.actions import doctor, tiny_models
+from corpusmill.pipeline.commands.actions.doctor import Scratch, find
 from corpusmill.pipeline.engine.device import has_cuda
+from corpusmill.pipeline.models.nmf.estimator import NMF
 from helpers.groups import write_groups, write_limit
 from helpers.models import kernel_modules
 from helpers.narrow_registers import NARROW
@@ -22,7 +22,7 @@ from helpers.s3_proxy import ignore_conditions, refuse_conditions
 
 def outcome(check, *arguments):
     """Return status and text of what a check finds."""
-    found = find("check", lambda: check(*arguments))
+    found = find("check", check, *arguments)
     return found["status"], found["text"]
 
 
@@ -50,7 +50,7 @@ def test_the_limit_that_counts_is_named_first(tmp_path):
     write_groups(tmp_path, "0::/jobs/17", [("cgroup2", "rw", "/", "/sys/fs/cgroup")])
     write_limit(tmp_path, "sys/fs/cgroup/jobs/memory.max", 512 << 20)
     write_limit(tmp_path, "sys/fs/cgroup/jobs/17/memory.max", 768 << 20)
-    _, text = outcome(machine.check_memory, tmp_path)
+    _, text = outcome(doctor.check_memory, tmp_path)
     assert text.startswith("512.00 MiB (control group ")
     assert re.search(r"larger limits: .*17/memory.max 768.00 MiB, .*the machine 64.00 GiB", text)
 
@@ -60,7 +60,7 @@ def test_a_gpu_that_python_cannot_use_is_advice(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\necho 'NVIDIA H200, 570.86, 143771 MiB'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    status, text = outcome(machine.check_gpu)
+    status, text = outcome(doctor.check_gpu)
     assert status == ("fine" if has_cuda() else "advice")
     assert text.startswith("NVIDIA H200, 570.86, 143771 MiB")
 
@@ -69,13 +69,12 @@ ON_A_DEVICE = """
 import sys
 from tests import ptx
 ptx.install()
-from corpusmill.pipeline.commands.actions.doctor import machine
-from corpusmill.pipeline.commands.actions.doctor.finding import find
-machine._devices_of_driver = lambda: "a GPU"
+from corpusmill.pipeline.commands.actions import doctor
+doctor._devices_of_driver = lambda: "a GPU"
 if sys.argv[1] == "broken":
     from tests.ptx import compiler
     compiler.text_of = lambda *_: 1 / 0
-print(find("GPU", machine.check_gpu))
+print(doctor.find("GPU", doctor.check_gpu))
 """
 
 
@@ -101,44 +100,44 @@ def test_a_kernel_is_compiled_and_run_where_a_device_is(state, found):
 @pytest.mark.parametrize("trait", [ignore_conditions, refuse_conditions(501), refuse_conditions(400)])
 def test_an_object_store_without_conditions_is_a_problem(bucket, s3_with, trait):
     with Scratch(f"{bucket}/runs") as scratch:
-        assert outcome(storage.check_conditional_writes, scratch) == ("fine", "is refused")
+        assert outcome(doctor.check_conditional_writes, scratch) == ("fine", "is refused")
     s3_with(trait)
     with Scratch(f"{bucket}/runs") as scratch:
-        status, text = outcome(storage.check_conditional_writes, scratch)
+        status, text = outcome(doctor.check_conditional_writes, scratch)
     assert (status, "two jobs could overwrite each other" in text) == ("problem", True)
 
 
 def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
     client = cluster_of(1)
-    assert outcome(workers.check_workers, client)[0] == "fine"
-    ours = client.get_versions(packages=list(workers.SHARED))["client"]
+    assert outcome(doctor.check_workers, client)[0] == "fine"
+    ours = client.get_versions(packages=list(doctor.SHARED))["client"]
     theirs = {"host": ours["host"], "packages": {**ours["packages"], "numpy": "1.0"}}
-    text = workers.version_differences(ours, {"scheduler": ours, "tcp://a": theirs, "tcp://b": theirs})
+    text = doctor.version_differences(ours, {"scheduler": ours, "tcp://a": theirs, "tcp://b": theirs})
     assert text == f"numpy is {importlib.metadata.version('numpy')} here and 1.0 on tcp://a and 1 more"
-    alike = workers.width_differences(client.run(workers.kernel_vectors))
+    alike = doctor.width_differences(client.run(doctor.kernel_vectors))
     assert alike == ""
     # Each process has its own memory, as each machine has its own /tmp.
-    status, text = outcome(workers.check_store, client, Store("memory://runs"))
+    status, text = outcome(doctor.check_store, client, Store("memory://runs"))
     assert (status, "all machines share" in text) == ("problem", True)
 
 
 def test_workers_with_vectors_of_other_widths_are_named_with_the_setting_that_makes_them_alike():
     found = {"tcp://a": ("x86_64", 512), "tcp://b": ("x86_64", 256), "tcp://c": ("x86_64", 512)}
-    text = workers.width_differences(found)
+    text = doctor.width_differences(found)
     assert text.startswith(
         "512-bit vectors on tcp://a (x86_64, 2 in all) and 256-bit vectors on tcp://b (x86_64, 1 in all):"
     )
-    settings = [dict(re.findall(r"(\w+)=(\S+?)(?: |$)", text)) for text in workers.SETTINGS_OF_WIDTHS.values()]
+    settings = [dict(re.findall(r"(\w+)=(\S+?)(?: |$)", text)) for text in doctor.SETTINGS_OF_WIDTHS.values()]
     assert settings == [NARROW[128], NARROW[256]]
-    assert workers.SETTINGS_OF_WIDTHS[256] in text
-    assert workers.SETTINGS_OF_WIDTHS[128] in workers.width_differences(found | {"tcp://d": ("aarch64", 128)})
+    assert doctor.SETTINGS_OF_WIDTHS[256] in text
+    assert doctor.SETTINGS_OF_WIDTHS[128] in doctor.width_differences(found | {"tcp://d": ("aarch64", 128)})
 
 
 @pytest.mark.slow
 def test_kernels_are_compiled_in_other_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(models, "TRAININGS", {"NMF": None})
-    assert outcome(models.compile_kernels)[0] == "fine"
+    monkeypatch.setattr(tiny_models, "TRAININGS", [(NMF(20, max_iter=3), 500)])
+    assert outcome(tiny_models.compile_kernels)[0] == "fine"
     assert list(tmp_path.rglob("*.nbi"))
 
 
@@ -146,10 +145,10 @@ def test_kernels_are_compiled_in_other_processes(tmp_path, monkeypatch):
 # training takes a second.
 TRAIN_ALL = """
 import sys
-from corpusmill.pipeline.commands.actions.doctor.models import TRAININGS, train_small
+from corpusmill.pipeline.commands.actions.tiny_models import TRAININGS, train_small
 from numba.core.dispatcher import Dispatcher
-for name in TRAININGS:
-    train_small(name)
+for model, data in TRAININGS:
+    train_small(model, data)
 for module in list(sys.modules.values()):
     for kernel in vars(module).values():
         if isinstance(kernel, Dispatcher) and kernel.overloads:
@@ -170,21 +169,21 @@ def test_the_kernels_of_all_models_are_compiled():
 
 @pytest.mark.slow
 def test_the_self_test_knows_its_results_here_and_on_a_cluster(cluster_of, monkeypatch):
-    assert outcome(models.check_models)[0] == "fine"
-    assert outcome(models.check_models_on, cluster_of(1))[0] == "fine"
-    monkeypatch.setattr(models, "LDA_DIGEST", "another")
-    monkeypatch.setattr(models, "NMF_ERROR", 1.0)
-    status, text = outcome(models.check_models)
+    assert outcome(tiny_models.check_models)[0] == "fine"
+    assert outcome(tiny_models.check_models_on, cluster_of(1))[0] == "fine"
+    monkeypatch.setattr(tiny_models, "LDA_DIGEST", "another")
+    monkeypatch.setattr(tiny_models, "NMF_ERROR", 1.0)
+    status, text = outcome(tiny_models.check_models)
     assert status == "problem"
     assert text.startswith("LDA, NMF: ")
-    assert outcome(models.check_models_on, cluster_of(1))[0] == "problem"
+    assert outcome(tiny_models.check_models_on, cluster_of(1))[0] == "problem"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder_is_a_problem(tmp_path):
     Path(tmp_path).chmod(0o500)
     with Scratch(str(tmp_path)) as scratch:
-        assert outcome(storage.check_rights, scratch)[0] == "problem"
+        assert outcome(doctor.check_rights, scratch)[0] == "problem"
 
 
 # --- what cannot be reached ---

@@ -3,6 +3,7 @@
 import io
 import pathlib
 import sqlite3
+import warnings
 
 import anndata
 import dask.array
@@ -17,8 +18,12 @@ import pytest
 import scipy.sparse
 from corpusmill import LDA, ingest
 from corpusmill.io.data import Kind, recognise
+from corpusmill.io.errors import DataWarning
+from corpusmill.io.readers.memory import MAX_DOCUMENTS
+from corpusmill.pipeline.ingest.ingest import documents_of
 
 TEXTS = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]
+LONG_TEXTS = [f"{text} and so on" for text in TEXTS]
 TOKENS = [text.split() for text in TEXTS]
 ROWS = [[1, 0, 2], [0, 3, 1], [1, 1, 1], [2, 0, 0]]
 ARRAY = np.array(ROWS)
@@ -95,15 +100,15 @@ IN_PARTS = {
 }
 REFUSED = {
     "cursor": lambda: cursor(),
-    "rows of a database": lambda: cursor().fetchall(),
-    "a row of a database": lambda: cursor().fetchall()[:1],
+    "rows of a database": lambda: [(text,) for text in LONG_TEXTS],
+    "a row of a database": lambda: [(LONG_TEXTS[0],)],
     "rows with numbers": lambda: [(number, text) for number, text in enumerate(TEXTS)],
     "rows with numbers at the end": lambda: [(text, number) for number, text in enumerate(TEXTS)],
-    "generator of rows of a database": lambda: (row for row in cursor()),
+    "generator of rows of a database": lambda: ((text,) for text in LONG_TEXTS),
     "records": lambda: np.rec.fromrecords(list(enumerate(TEXTS)), names="id,text"),
     "set of Arrow": lambda: pyarrow.dataset.dataset(pa.table({"text": TEXTS})),
-    "rows with two columns": lambda: [(str(number), text) for number, text in enumerate(TEXTS)],
-    "lists of one text": lambda: [[text] for text in TEXTS],
+    "rows with two columns": lambda: [(str(number), text) for number, text in enumerate(LONG_TEXTS)],
+    "lists of one text": lambda: [[text] for text in LONG_TEXTS],
     "array of objects with two dimensions": lambda: pd.DataFrame({"text": TEXTS}).values,
     "frame without Arrow": lambda: FrameOfColumns({"text": TEXTS, "key": TEXTS}),
     "documents and a frame": lambda: [*TOKENS, pd.DataFrame({"a": [1]})],
@@ -230,6 +235,27 @@ def test_what_is_neither_is_refused_by_all(make, tmp_path):
             call(make())
         assert "Could not convert" not in str(refused.value)
     assert not (tmp_path / "corpus" / "corpus.json").exists()
+
+
+PHRASES = [("new york", "los angeles"), ("los angeles", "new york"), ("oslo", "rome")]
+
+
+def test_names_of_several_words_are_words():
+    model = lda().fit(PHRASES)
+    assert sorted(model.words_) == ["los angeles", "new york", "oslo", "rome"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wanted = model.transform(PHRASES)
+        for phrases, row in zip(PHRASES, wanted, strict=True):
+            assert model.transform([phrases]).tolist() == model.transform([list(phrases)]).tolist() == [row.tolist()]
+    with pytest.warns(DataWarning, match=r"may be rows with a text, such as 'new york'.*\[row\[0\] for row in rows\]"):
+        model.transform(PHRASES[:2])
+
+
+def test_only_the_first_documents_decide_whether_documents_are_rows():
+    documents = [["a"], *[[LONG_TEXTS[0]]] * MAX_DOCUMENTS]
+    found = documents_of(documents, pa.table({"word": pa.array(["a"], pa.large_string())}))
+    assert sum(len(doc_ptr) - 1 for doc_ptr, _ in found) == len(documents)
 
 
 def test_stores_and_paths(tmp_path):

@@ -7,9 +7,8 @@ from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.kernels.nmf.products import SparseRows, add_column_products, sparse_matrix
 from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.models.nmf import frobenius
-from corpusmill.pipeline.models.nmf.deltas import cut_sums
+from corpusmill.pipeline.models.nmf.deltas import cut_sums, is_late, is_smaller, late
 from corpusmill.pipeline.models.nmf.frobenius import Hals
-from corpusmill.pipeline.models.nmf.late_products import is_late, is_smaller, late
 
 from benchmarks.papers.algorithms.nmf import PaperNMF
 

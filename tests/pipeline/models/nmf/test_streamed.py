@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels.nmf import products
-from corpusmill.pipeline.models.nmf.rows import StreamedChunk, word_counts
-from corpusmill.pipeline.models.nmf.streamed import GROUP_ROWS, aligned_bounds
+from corpusmill.pipeline.models.nmf.rows import GROUP_ROWS, StreamedChunk, aligned_bounds, word_counts
 from hypothesis import given
 from hypothesis import strategies as st
 

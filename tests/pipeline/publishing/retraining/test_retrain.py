@@ -1,6 +1,7 @@
 """Retraining again and again: which files are read, and what is trained."""
 
 import os
+import time
 from datetime import date
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from corpusmill import LDA, RandomIndexing, Word2Vec
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.models.registry import load_model
+from corpusmill.pipeline.publishing import plan
 from corpusmill.pipeline.publishing.manifest import date_in_url
 from corpusmill.pipeline.publishing.plan import RetrainRequest
 from corpusmill.pipeline.publishing.retrain import retrain
@@ -61,20 +63,60 @@ def test_files_that_may_still_be_written_are_left_for_the_next_night():
 
 
 def test_a_first_night_of_young_files_says_how_to_go_on():
-    with pytest.raises(DataError, match=r"all files were changed in the last 3600 s .* lower retrain\.least_age"):
-        retrain(configuration("lda", least_age=3600))
+    for as_of in (None, date(2026, 11, 2)):
+        with pytest.raises(DataError, match=r"left to train .*: 2 files changed in the last 3600 s .* lower retrain\."):
+            retrain(configuration("lda", least_age=3600), None, RetrainRequest(as_of=as_of))
 
 
-def test_a_csv_file_that_ends_within_a_line_is_refused():
+def test_fresh_training_leaves_young_files_for_the_next_call(capsys):
+    write_configuration("lda", retrain={"url": "models", "least_age": 3600})
+    retrain(configuration("lda"))
+    write_day(2, [BOATS] * 5)
+    retrain(configuration("lda"))
+    with pytest.raises(DataError, match="no file is left to train a new model on: 2 files"):
+        retrain(configuration("lda", least_age=3600), None, RetrainRequest(fresh=True))
+    # Nothing can set the time of a file's last change, so the first two files get old in a moment.
+    time.sleep(1.2)
+    write_day(3, [BREAD + " zebra"] * 4)
+    write_day(2, [BOATS + " again"] * 4)
+    facts = retrain(configuration("lda", least_age=1.0), None, RetrainRequest(fresh=True))
+    assert (facts["status"], facts["partitions"], facts["too_young"], facts["removed"]) == ("published", 1, 2, [])
+    facts = retrain(configuration("lda"))
+    assert file_names(facts, "added") == ["2026-11-02.jsonl", "2026-11-03.jsonl"]
+    assert call("retrain", "my.yaml") == 0
+    assert "left out" in (out := capsys.readouterr().out) and "3 files changed a moment ago" in out
+
+
+def test_a_file_that_was_moved_a_moment_ago_is_not_forgotten_until_it_is_read():
+    retrain(configuration("random-indexing"))
+    Path("days/2026-11-01.jsonl").rename("days/2026-11-04.jsonl")
+    facts = retrain(configuration("random-indexing", least_age=3600))
+    assert (facts["status"], facts["removed"], facts["forgotten"]) == ("unchanged", [], [])
+    assert retrain(configuration("random-indexing"))["status"] == "unchanged"
+    Path("days/2026-11-02.jsonl").unlink()
+    facts = retrain(configuration("random-indexing", least_age=3600))
+    assert file_names(facts, "forgotten") == ["2026-11-02.jsonl"]
+
+
+def test_a_csv_file_that_ends_within_a_line_is_refused_until_it_is_old(monkeypatch):
     path = Path("days") / "2026-11-03.csv"
     row = f"a,{BOATS}\n"
     path.write_text("id,text\n" + row * 9 + row[:9])
     config = configuration("lda")
     config.source.path = "days/*.csv"
-    with pytest.raises(DataError, match=r"2026-11-03\.csv: ends within a line, so a program may still be writing it"):
+    with pytest.raises(DataError, match=r"2026-11-03\.csv: was changed a moment ago and ends within a line"):
         retrain(config)
     path.write_text("id,text\n" + row * 10)
     assert retrain(config)["status"] == "published"
+    path.write_text("id,text\n" + row * 9 + row.strip())
+    time.sleep(0.02)
+    config.retrain.least_age = 0.01
+    assert file_names(retrain(config), "changed") == ["2026-11-03.csv"]
+    config.retrain.least_age = 0
+    path.write_text("id,text\n" + row * 8 + row.strip())
+    time.sleep(0.02)
+    monkeypatch.setattr(plan, "QUIET_SECONDS", 0.01)
+    assert file_names(retrain(config), "changed") == ["2026-11-03.csv"]
 
 
 def test_words_keep_their_ids_and_held_out_documents_stay_the_same():

@@ -2,7 +2,7 @@
 
 import pytest
 from corpusmill.pipeline.views.pages.comparison import figures, render_comparison
-from corpusmill.pipeline.views.pages.contents import Contents
+from corpusmill.pipeline.views.pages.page import Contents
 from corpusmill.pipeline.views.pages.report import render
 from helpers.browser import Browser
 from helpers.report_pages import EVIL, Page, metric_rows

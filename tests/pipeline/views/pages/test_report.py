@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from corpusmill.pipeline.views.pages.contents import Contents
+from corpusmill.pipeline.views.pages.page import Contents
 from corpusmill.pipeline.views.pages.report import MAX_TOPICS, render
 from helpers.browser import Browser
 from helpers.report_pages import EVIL, Page, metric_rows, topics

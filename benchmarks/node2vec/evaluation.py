@@ -4,16 +4,18 @@ All functions except `read_labels` need scikit-learn, which is not a dependency 
 """
 
 import os
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-
-from ....io.errors import DataError
-from ....io.extras import needing
-from ....io.matrices.memory import is_missing
-from ....io.stores.graph import Graph
-from ..base.sparse_rows import row_of_each_entry
+from corpusmill import Node2Vec
+from corpusmill.io.errors import DataError
+from corpusmill.io.extras import needing
+from corpusmill.io.matrices.memory import is_missing
+from corpusmill.io.stores.graph import Graph
+from corpusmill.pipeline.models.base.sparse_rows import row_of_each_entry
+from corpusmill.pipeline.models.node2vec.estimator import GraphSource, open_graph
 
 #: Number of parts of the data for the cross-validation of links.
 FOLDS = 5
@@ -30,6 +32,20 @@ MIN_EXAMPLES = 20
 
 #: A label, or several labels, of each node.
 NodeLabels: TypeAlias = Mapping[Any, str | float | Iterable[str | float]]
+
+
+def evaluate(
+    model: Node2Vec, labels: str | os.PathLike[str] | NodeLabels | None = None, graph: GraphSource | None = None
+) -> dict[str, dict[str, float]]:
+    """Measure how well vectors predict labels of nodes ("classification"), and edges ("links")."""
+    found = {}
+    if labels is not None:
+        sets = read_labels(labels) if isinstance(labels, str | os.PathLike) else label_sets(labels)
+        found["classification"] = classify(model.words_, model.wv.vectors, sets, model.seed)
+    if graph is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            found["links"] = predict_links(model.words_, model.wv.vectors, open_graph(graph, folder), model.seed)
+    return found
 
 
 # --- prediction of labels ---

@@ -3,7 +3,6 @@
 import hashlib
 import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from .....io.stores.corpus import Corpus
-from .....kernels.jit import cache_folders
-from ....engine.limits import processor_count
-from ....ingest.ingest import corpus_from
-from ....models.base.advice import TrainingWarning
-from ....models.base.estimator import Estimator
-from ....models.base.topics import TopicModel
-from ....models.lda.estimator import LDA
-from ....models.nmf.estimator import NMF
-from ....models.node2vec.estimator import Node2Vec
-from ....models.random_indexing.estimator import RandomIndexing
-from ....models.word2vec.estimator import Word2Vec
-from .finding import Problem
+from ....io.stores.corpus import Corpus
+from ....kernels.jit import cache_folders
+from ...engine.limits import processor_count
+from ...ingest.ingest import corpus_from
+from ...models.base.advice import TrainingWarning
+from ...models.base.estimator import Estimator
+from ...models.base.topics import TopicModel
+from ...models.lda.estimator import LDA
+from ...models.nmf.estimator import NMF
+from ...models.node2vec.estimator import Node2Vec
+from ...models.random_indexing.estimator import RandomIndexing
+from ...models.word2vec.estimator import Word2Vec
+from .doctor import Problem
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from ....models.base.saved import TrainedModel
+    from ...models.base.saved import TrainedModel
 
 #: Digests of models of integers. They are the same on every processor and with every version of the libraries.
 LDA_DIGEST = "13006ea1eb69da83"
@@ -108,39 +107,27 @@ def check_models_on(client: "Client") -> str:
 
 #: A path of 50 nodes.
 PATH = scipy.sparse.eye_array(50, k=1, format="csr")
-
-
-def several_chunks() -> Corpus:
-    """Return documents in several chunks, so that results of a worker are merged."""
-    return _corpus(chunk_tokens=500)
-
-
-def one_chunk() -> Corpus:
-    """Return documents in one chunk, which is large enough for the faster of NMF's kernels."""
-    return _corpus(chunk_tokens=1_000_000)
-
-
-def _corpus(chunk_tokens: int) -> Corpus:
-    return corpus_from([" ".join(words) for words in documents()], chunk_tokens=chunk_tokens)
-
+#: Tokens of a chunk: documents in several chunks, so that results of a worker are merged, or in one chunk, which is
+#: large enough for the faster of NMF's kernels.
+SMALL, LARGE = 500, 1_000_000
 
 #: What the processes train, and on what, in this order. The first four have few kernels in common, so that processes
 #: can compile them together. The others use these kernels, and compile their own.
-TRAININGS: dict[str, tuple[Estimator[Any], Callable[[], Any]]] = {
-    "Word2Vec": (Word2Vec(vector_size=64, epochs=1, min_count=1, device="cpu"), several_chunks),
-    "LDA": (LDA(20, max_iter=3, device="cpu"), several_chunks),
-    "NMF": (NMF(20, max_iter=3, device="cpu"), several_chunks),
-    "random indexing": (RandomIndexing(vector_size=256, retrain=1, device="cpu"), several_chunks),
-    "LDA with many topics": (LDA(100, max_iter=3, device="cpu"), several_chunks),
-    "NMF of larger chunks": (NMF(20, max_iter=3, device="cpu"), one_chunk),
-    "LDA by gibbs": (LDA(20, max_iter=3, sampler="gibbs", device="cpu"), several_chunks),
-    "LDA by gibbs with more topics": (LDA(100, max_iter=3, sampler="gibbs", device="cpu"), several_chunks),
-    "LDA by gibbs with many topics": (LDA(500, max_iter=3, sampler="gibbs", device="cpu"), several_chunks),
-    "LDA by warp": (LDA(100, max_iter=3, sampler="warp", device="cpu"), several_chunks),
-    "LDA by cgs": (LDA(20, max_iter=3, sampler="cgs", device="cpu"), several_chunks),
-    "Node2Vec": (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0, device="cpu"), lambda: PATH),
-    "Node2Vec with weights": (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0, device="cpu"), lambda: 2 * PATH),
-}
+TRAININGS: list[tuple[Estimator[Any], Any]] = [
+    (Word2Vec(vector_size=64, epochs=1, min_count=1), SMALL),
+    (LDA(20, max_iter=3), SMALL),
+    (NMF(20, max_iter=3), SMALL),
+    (RandomIndexing(vector_size=256, retrain=1), SMALL),
+    (LDA(100, max_iter=3), SMALL),
+    (NMF(20, max_iter=3), LARGE),
+    (LDA(20, max_iter=3, sampler="gibbs"), SMALL),
+    (LDA(100, max_iter=3, sampler="gibbs"), SMALL),
+    (LDA(500, max_iter=3, sampler="gibbs"), SMALL),
+    (LDA(100, max_iter=3, sampler="warp"), SMALL),
+    (LDA(20, max_iter=3, sampler="cgs"), SMALL),
+    (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0), PATH),
+    (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0), 2 * PATH),
+]
 
 
 def compile_kernels() -> str:
@@ -149,7 +136,7 @@ def compile_kernels() -> str:
     start = time.perf_counter()
     n_processes = min(len(TRAININGS), processor_count())
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        list(pool.map(train_small, TRAININGS))
+        list(pool.map(train_small, *zip(*TRAININGS, strict=True)))
     n_kernels = len(cached_kernels())
     seconds = time.perf_counter() - start
     return f"{n_kernels - n_before} new kernels, {n_before} were in {cache_folders()[0].parent}; {seconds:.1f} s"
@@ -160,13 +147,16 @@ def cached_kernels() -> list[Path]:
     return [index for folder in cache_folders() for index in folder.rglob("*.nbi")]
 
 
-def train_small(name: str) -> None:
-    """Train one of the models with files for the run, as a training of real text does, and use it."""
-    model, make_data = TRAININGS[name]
-    data = make_data()
+def train_small(model: Estimator[Any], data: Any) -> None:
+    """Train a model on a graph, or on documents in chunks of so many tokens, and use it.
+
+    The run has files, as a training of real text has.
+    """
+    if isinstance(data, int):
+        data = corpus_from([" ".join(words) for words in documents()], chunk_tokens=data)
     with TemporaryDirectory() as folder:
         with warnings.catch_warnings(action="ignore", category=TrainingWarning):  # more topics than words
-            model.fit(data, run=f"{folder}/run")
+            model.set_params(device="cpu").fit(data, run=f"{folder}/run")
         if isinstance(data, Corpus):
             model.transform(data)
             if isinstance(model, TopicModel):

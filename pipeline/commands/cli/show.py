@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from ...publishing.results import RetrainResult, VersionDiff
     from ...publishing.versions import VersionRow
     from ...topics import Topic
-    from ..results import Finding, IngestResult, Similar, TopicsResult, TrainingResult
+    from ..actions import Facts
+    from ..actions.doctor import Finding
+    from ..actions.inspect import CorpusResult
+    from ..actions.train import TrainingResult
 
 #: Topics listed by training and by diff.
 MAX_TOPICS = 40
@@ -41,7 +44,7 @@ def _echo(text: str = "") -> None:
     click.echo(without_controls(text))
 
 
-def corpus(found: "IngestResult") -> None:
+def corpus(found: "CorpusResult") -> None:
     """Print the size of a corpus."""
     held_out = ""
     if found["held_out_documents"]:
@@ -92,7 +95,7 @@ def _measure(value: float) -> str:
     return f"{value:.6g}"
 
 
-def run(of_corpus: "IngestResult | None", of_training: "TrainingResult") -> None:
+def run(of_corpus: "CorpusResult | None", of_training: "TrainingResult") -> None:
     """Print the results of ingest and training."""
     if of_corpus is not None:
         corpus(of_corpus)
@@ -111,10 +114,10 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
     _echo()
 
 
-def topics_of_model(found: "TopicsResult") -> None:
+def topics_of_model(found: "Sequence[Topic]", model: str, epochs: int) -> None:
     """Print the topics of a saved model, and after how many epochs it was saved."""
-    topics(found["topics"])
-    _line("model", f"{found['model']}, after {pluralize(found['epochs'], 'epoch')}")
+    topics(found)
+    _line("model", f"{model}, after {pluralize(epochs, 'epoch')}")
 
 
 def _name_and_words(topic: "Topic") -> str:
@@ -130,6 +133,8 @@ def retraining(found: "RetrainResult") -> None:
     _files("added", found["added"])
     _files("changed", found["changed"])
     _files("removed", found["removed"], _note_on_removed(found))
+    if found["too_young"]:
+        _line("left out", f"{pluralize(found['too_young'], 'file')} changed a moment ago (retrain.least_age)")
     if found["documents"] and found["tokens"] and found["words"]:
         documents = pluralize(found["documents"], "document")
         tokens = pluralize(found["tokens"], "token")
@@ -256,7 +261,7 @@ def _neighbour_changes(found: "VersionDiff") -> None:
         )
 
 
-def similar(found: "Sequence[Similar]") -> None:
+def similar(found: "Sequence[Facts]") -> None:
     """Print one word or document per line, nearest first."""
     for entry in found:
         name = entry.get("word") or entry.get("document")

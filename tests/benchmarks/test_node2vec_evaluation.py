@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 from corpusmill import Node2Vec
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.models.node2vec.evaluation import (
+from helpers.graphs import communities, graph_of, neighbours_of
+
+from benchmarks.node2vec.evaluation import (
     _draw_pairs,
     _most_probable,
     classify,
+    evaluate,
     label_sets,
     predict_links,
     read_labels,
 )
-from helpers.graphs import communities, graph_of, neighbours_of
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def group_of(node):
 
 def test_groups_are_predicted_from_vectors_and_not_from_noise(model, tmp_path):
     (tmp_path / "labels.tsv").write_text("".join(f"{node}\t{group_of(node)}\n" for node in model.words_))
-    good = model.evaluate(labels=tmp_path / "labels.tsv")["classification"]
+    good = evaluate(model, labels=tmp_path / "labels.tsv")["classification"]
     assert good["micro_f1"] > 0.9
     noise = np.random.default_rng(0).normal(size=model.wv.vectors.shape)
     bad = classify(model.words_, noise, read_labels(str(tmp_path / "labels.tsv")))
@@ -51,7 +53,7 @@ def test_labels_that_do_not_name_their_nodes_are_refused(model):
     labels = [group_of(node) for node in model.words_]
     for given in (labels, np.array(labels), pandas.DataFrame({"node": model.words_, "label": labels})):
         with pytest.raises(ValueError, match="pass a dictionary, such as dict"):
-            model.evaluate(given)
+            evaluate(model, given)
 
 
 def test_regressions_do_not_share_cores(model, monkeypatch):
@@ -66,7 +68,7 @@ def test_regressions_do_not_share_cores(model, monkeypatch):
 
     monkeypatch.setattr(linear_model, "LogisticRegression", Watched)
     with threadpoolctl.threadpool_limits(2):
-        model.evaluate({node: group_of(node) for node in model.words_})
+        evaluate(model, {node: group_of(node) for node in model.words_})
     assert threads == {1}
 
 
@@ -76,7 +78,7 @@ def test_each_node_gets_its_own_number_of_labels():
 
 
 def test_links_are_predicted_from_vectors_and_not_from_noise(model, graph):
-    links = model.evaluate(graph=graph)["links"]
+    links = evaluate(model, graph=graph)["links"]
     assert links["micro_f1"] > 0.65
     assert links["auc"] > 0.7
     noise = np.random.default_rng(0).normal(size=model.wv.vectors.shape)
@@ -100,12 +102,12 @@ def test_half_of_the_pairs_are_edges(tmp_path, directed):
 
 def test_too_few_examples_and_bad_lines_are_refused(model, tmp_path):
     with pytest.raises(DataError, match="0 nodes with vectors have labels: at least 20"):
-        model.evaluate(labels={"elsewhere": {"x"}})
+        evaluate(model, labels={"elsewhere": {"x"}})
     (tmp_path / "labels.tsv").write_text("a x\nb\n")
     with pytest.raises(DataError, match="line 2: a node and a label are needed, not 'b'"):
         read_labels(str(tmp_path / "labels.tsv"))
     with pytest.raises(DataError, match="are too few for an evaluation"):
-        model.evaluate(graph=graph_of("a b\n", tmp_path))
+        evaluate(model, graph=graph_of("a b\n", tmp_path))
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ",", " ", "   "])

@@ -1,4 +1,4 @@
-"""The whole configuration. ``model_schema`` has the sections of models."""
+"""A configuration and its sections, except those of models, which are in ``model_schema``."""
 
 import re
 from typing import Annotated, Any, Literal, Self

@@ -172,14 +172,13 @@ def _describe_range(limits: dict[str, float], is_integer: bool) -> str:
         low = limits["gt"] + 1
     if low is not None and "le" in limits:
         return f" from {low} to {limits['le']}"
-    if low is not None and "lt" in limits:
-        return f" of {low} or more and below {limits['lt']}"
+    parts = []
     if low is not None:
-        return f" of {low} or more"
-    if "gt" in limits and "le" in limits:
-        return f" above {limits['gt']} and up to {limits['le']}"
-    if "gt" in limits and "lt" in limits:
-        return f" above {limits['gt']} and below {limits['lt']}"
-    if "gt" in limits:
-        return f" above {limits['gt']}"
-    return ""
+        parts.append(f" of {low} or more")
+    elif "gt" in limits:
+        parts.append(f" above {limits['gt']}")
+    if "lt" in limits:
+        parts.append(f" below {limits['lt']}")
+    elif "le" in limits:
+        parts.append(f" up to {limits['le']}")
+    return " and".join(parts)

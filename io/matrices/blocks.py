@@ -24,7 +24,7 @@ class RowBlocks(ABC):
     """A matrix of D rows and V columns that is read as blocks of rows.
 
     ``where`` names the matrix in messages, such as "cells.h5ad, X". ``row_names`` (D,) large_string and
-    ``column_names`` (V) are None if there are none.
+    ``column_names`` (V) are None if there are none. Raises DataError for another number of names.
     """
 
     #: Advice for a matrix whose entries are not counts, such as the names of the file's layers.
@@ -35,6 +35,9 @@ class RowBlocks(ABC):
         self.shape = shape
         self.row_names = row_names
         self.column_names = column_names
+        for axis, names, length in (("row", row_names, shape[0]), ("column", column_names, shape[1])):
+            if names is not None and len(names) != length:
+                raise DataError(f"{where}: {length:,} {axis}s, but {len(names):,} names of {axis}s; give one for each")
 
     @abstractmethod
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:

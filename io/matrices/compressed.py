@@ -14,17 +14,7 @@ from .transposition import Entries, transposed
 StoredArray = Any
 
 
-class StoredMatrix(RowBlocks):
-    """Base class of matrices in a file, which must have as many names as rows and columns."""
-
-    def __init__(self, where: str, shape: tuple[int, int], row_names: pa.Array | None, column_names: list[str] | None):
-        super().__init__(where, shape, row_names, column_names)
-        for name, names, length in (("row", row_names, shape[0]), ("column", column_names, shape[1])):
-            if names is not None and len(names) != length:
-                raise DataError(f"{where}: {length:,} {name}s, but {len(names):,} {name} names; write the file again")
-
-
-class CompressedMatrix(StoredMatrix):
+class CompressedMatrix(RowBlocks):
     """A stored sparse matrix in one of the two compressed layouts: by rows (CSR) or by columns (CSC)."""
 
     #: Which axis ``indptr`` cuts: 0 for rows, 1 for columns.
@@ -83,7 +73,7 @@ class SparseByColumn(CompressedMatrix):
             yield Entries(rows, columns, native(self._data[entries]))
 
 
-class Dense(StoredMatrix):
+class Dense(RowBlocks):
     """A dense matrix."""
 
     def __init__(self, where: str, array: StoredArray, row_names: pa.Array | None, column_names: list[str] | None):

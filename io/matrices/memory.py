@@ -204,16 +204,12 @@ def row_blocks(
     shape = tuple(np.shape(data))
     if len(shape) != 2:
         raise DataError(f"{where}: an array of shape {shape}, where a matrix with one row per document is needed")
-    if names is not None and len(names) != shape[1]:
-        raise DataError(
-            f"{where}: has {shape[1]:,} columns, but the vocabulary has {len(names):,} words; give one for each column"
-        )
-    if row_names is not None and len(row_names) != shape[0]:
-        raise DataError(
-            f"{where}: has {shape[0]:,} rows, but {len(row_names):,} names of rows are given; give one for each row"
-        )
     if isinstance(data, RowBlocks):
-        return data if names is None else _renamed(data, names)
+        if names is None:
+            return data
+        renamed = copy.copy(data)
+        RowBlocks.__init__(renamed, data.where, data.shape, data.row_names, names)
+        return renamed
     if is_dask_array(data):
         return DaskRows(data, names, row_names, where)
     if is_backed(data):
@@ -221,12 +217,6 @@ def row_blocks(
     if is_array_in_file(data):
         return Dense(where, data, row_names, names)
     return RowsInMemory(data, names, row_names, where)
-
-
-def _renamed(rows: RowBlocks, names: list[str]) -> RowBlocks:
-    renamed = copy.copy(rows)
-    renamed.column_names = names
-    return renamed
 
 
 def _backed_rows(data: Any, names: list[str] | None, row_names: pa.Array | None, where: str) -> RowBlocks:

@@ -1,15 +1,16 @@
-"""Batches of documents, which readers yield, and the conversion of columns to texts and token lists."""
+"""Batches of documents, which readers yield: made of columns and of fields of objects, and without bad lines."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError
-from .kept import KeptColumns, first_not_utf8
+from .kept import KeptColumn, KeptColumns, first_not_utf8, join_batches
+from .kinds import no_values
 
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
 BATCH_BYTES = 4 << 20
@@ -19,6 +20,16 @@ BINARY_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary
 
 #: Names a row of a batch in an error message, such as "news.csv, row 7".
 RowName = Callable[[int], str]
+
+#: Characters of a bad line that are kept.
+KEPT_CHARACTERS = 10_000
+
+#: Some consecutive lines, in the form in which a reader parses them.
+Lines = TypeVar("Lines")
+#: The same as a named tuple of sequences.
+Columns = TypeVar("Columns", bound=Any)
+#: Marks a field that an object does not have. None is a value: JSON's null.
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -239,3 +250,123 @@ def replace_surrogates(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode()
+
+
+# --- fields of objects ---
+
+
+def value_at(row: Mapping[str, Any], name: str, default: Any) -> Any:
+    """Return the value of a field, or ``default`` if there is none. A field whose own name has dots comes first."""
+    if name in row:
+        return row[name]
+    if "." not in name:
+        return default
+    value: Any = row
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return default
+        value = value[part]
+    return value
+
+
+def values_at(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[list[Any], bool]:
+    """Return the value of a field in each object, None where there is none, and whether any object has the field."""
+    found = [value_at(row, name, _ABSENT) for row in rows]
+    is_present = any(value is not _ABSENT for value in found)
+    return [None if value is _ABSENT else value for value in found], is_present
+
+
+def field_names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all fields of some objects, each once; an object that is a value gives those of its fields.
+
+    "article.body" is such a name.
+    """
+    names: dict[str, None] = {}
+    for row in rows:
+        waiting = [(str(name), value) for name, value in row.items()]
+        while waiting:
+            name, value = waiting.pop(0)
+            if isinstance(value, Mapping) and value:
+                waiting = [(f"{name}.{inner}", each) for inner, each in value.items()] + waiting
+            else:
+                names[name] = None
+    return list(names)
+
+
+# --- bad lines: rows of a file that a reader refuses, while all others are good ---
+
+
+def parse_good_lines(
+    lines: Lines,
+    parse: Callable[[Lines], Batch],
+    halve: Callable[[Lines], tuple[Lines, Lines] | None],
+    describe: Callable[[Lines, str], BadLine],
+    options: ReadOptions,
+) -> Batch:
+    """Return the documents of the lines that can be parsed, and descriptions of the others.
+
+    Lines with an error among them are halved until each bad line is alone. ``halve`` returns None for one line, and
+    ``describe`` is called with that line and the error. Raises the DataError of ``parse`` if the options allow no bad
+    lines.
+    """
+    if options.on_bad_line == "error":
+        return parse(lines)
+    batches = []
+    waiting = [lines]
+    while waiting:
+        some = waiting.pop()
+        try:
+            batches.append(parse(some))
+        except DataError as error:
+            halves = halve(some)
+            if halves is None:
+                batches.append(without_documents([describe(some, str(error))], options))
+            else:
+                # The first half is parsed first.
+                waiting += reversed(halves)
+    return _join(batches, options)
+
+
+def without_documents(bad: Sequence[BadLine], options: ReadOptions) -> Batch:
+    """Return a batch that has no documents, only descriptions of bad lines."""
+    content_type = pa.large_list(pa.large_string()) if options.tokens else pa.large_string()
+    kept = None
+    if options.keep:
+        kept = {name: KeptColumn(pa.nulls(0), no_values(is_present=False)) for name in options.keep}
+    return Batch(pa.array([], pa.string()), pa.array([], content_type), tuple(bad), kept)
+
+
+def _join(batches: Sequence[Batch], options: ReadOptions) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    empty = without_documents([], options)
+    keys = pa.concat_arrays([empty.keys, *(batch.keys for batch in batches)])
+    content = pa.concat_arrays([empty.content, *(batch.content for batch in batches)])
+    kept = join_batches([batch.kept for batch in batches if batch.kept is not None]) if options.keep else None
+    return Batch(keys, content, tuple(line for batch in batches for line in batch.bad), kept)
+
+
+def bad_line(file: str, line: int | None, error: str, text: bytes | str) -> BadLine:
+    """Return the description of a bad line. Its beginning is kept."""
+    if isinstance(text, bytes):
+        text = text[: 4 * KEPT_CHARACTERS].decode("utf-8", "replace")
+    return BadLine(file, line, error, text.rstrip("\r\n")[:KEPT_CHARACTERS])
+
+
+def halve_columns(lines: Columns) -> tuple[Columns, Columns] | None:
+    """Cut lines that are given by several sequences with an entry for each line."""
+    middle = len(lines[-1]) // 2
+    if not middle:
+        return None
+    return lines._make(each[:middle] for each in lines), lines._make(each[middle:] for each in lines)
+
+
+def halve_block(block: tuple[bytes, int]) -> tuple[tuple[bytes, int], tuple[bytes, int]] | None:
+    """Cut a block of whole lines, given with the number of its first line, at the end of a line near its middle."""
+    data, line = block
+    end = data.rfind(b"\n", 0, len(data) // 2) + 1
+    if not end:
+        end = data.find(b"\n") + 1
+    if end in (0, len(data)):
+        return None
+    return (data[:end], line), (data[end:], line + data.count(b"\n", 0, end))

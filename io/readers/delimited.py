@@ -6,7 +6,7 @@ Arrow parses rows whose quotes are as in RFC 4180. Python's csv module parses al
 import codecs
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,21 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start, pluralize
-from .bad_lines import bad_line, parse_good_lines, without_documents
-from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, as_text, column_batch, keys_of_rows, wanted_columns
-from .dialect import Dialect, ends_with_line, is_closed, python_reader, row_ends, wrong_quote
+from .batches import (
+    BATCH_BYTES,
+    BadLine,
+    Batch,
+    ReadOptions,
+    as_text,
+    bad_line,
+    column_batch,
+    halve_columns,
+    keys_of_rows,
+    parse_good_lines,
+    wanted_columns,
+    without_documents,
+)
+from .dialect import Dialect, ends_with_line, last_quote, python_reader, row_ends, wrong_quote
 from .reader import Reader
 from .source import Partition, SourceFile, open_file, read_some
 from .tables import check_columns, kept_columns
@@ -49,15 +61,14 @@ class _Row(NamedTuple):
 
 
 class CSVReader(Reader):
-    """Text in columns, with a header unless the options name them. In a column of tokens, blanks separate tokens."""
+    """Text in columns, with a header unless the options name them. In a column of tokens, blanks separate tokens.
+
+    A file is one partition: fields in quotes may hold line breaks, so it cannot be cut at lines.
+    """
 
     kind = "CSV"
     can_skip = True
     has_columns = True
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition per file: quoted fields may hold newlines, so a file cannot be cut at lines."""
-        return [Partition(file) for file in self.files]
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows."""
@@ -70,14 +81,11 @@ class CSVReader(Reader):
                 yield without_documents(parser.bad, self.options)
 
     def _good_rows(self, file: SourceFile, rows: Rows) -> Batch:
-        if self.options.on_bad_line == "error":
-            return self._batch(file, rows)
-
         def describe(one: Rows, error: str) -> BadLine:
             text = one.columns.column(0)[0].as_py()
             return bad_line(file.stored_url, int(one.numbers[0]), error, text)
 
-        return parse_good_lines(rows, lambda some: self._batch(file, some), _halve_rows, describe, self.options)
+        return parse_good_lines(rows, lambda some: self._batch(file, some), halve_columns, describe, self.options)
 
     def _batch(self, file: SourceFile, rows: Rows) -> Batch:
         row_name = lambda row: f"{file.url}, line {rows.lines[row]}"  # noqa: E731
@@ -88,14 +96,6 @@ class CSVReader(Reader):
         keys = block.column(self.options.key) if self.options.key else keys_of_rows(file.name, rows.numbers)
         kept = kept_columns(block, self.options, row_name, is_typed=False)
         return column_batch(self.options, file.name, values, keys, row_name, 0, kept)
-
-
-def _halve_rows(rows: Rows) -> tuple[Rows, Rows] | None:
-    middle = rows.columns.num_rows // 2
-    if not middle:
-        return None
-    first, second = slice(0, middle), slice(middle, None)
-    return Rows(*(each[first] for each in rows)), Rows(*(each[second] for each in rows))
 
 
 def dialect_of(file: SourceFile, options: ReadOptions) -> Dialect:
@@ -265,11 +265,12 @@ class _Parser:
             except StopIteration:
                 break
             except csv.Error:
-                bad = lines[first : reader.line_num]
-                if reader.line_num == len(lines) and not self._is_end and not is_closed(bad, self.dialect):
-                    break
-                error = self._quote_error(b"".join(bad), self._line + first)
-                if len(bad) > 1 or not ends_with_line(bad[0], self.dialect):
+                bad = b"".join(lines[first : reader.line_num])
+                is_last = reader.line_num == len(lines) and not self._is_end
+                if is_last and last_quote(bad, self.dialect)[1] is None:
+                    break  # the field may be closed in what was not read yet
+                error = self._quote_error(bad, self._line + first)
+                if reader.line_num > first + 1 or not ends_with_line(bad, self.dialect):
                     if self.options.on_bad_line == "error":
                         raise error from None
                     raise DataError(f"{error}; this row cannot be skipped: where it ends is unknown") from None

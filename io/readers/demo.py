@@ -1,6 +1,6 @@
 """A text that comes with this package, for a quick start without network access or downloaded data."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 
 import pyarrow as pa
@@ -22,10 +22,6 @@ class KingJamesReader(Reader):
     def __init__(self, options: ReadOptions):
         super().__init__((SourceFile(f"{PREFIX}kjv", "kjv", 0, ""),), options)
 
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition, the whole text."""
-        return [Partition(self.files[0])]
-
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield all chapters."""
         content = resources.files("corpusmill.configs").joinpath("kjv.parquet").read_bytes()
@@ -33,12 +29,8 @@ class KingJamesReader(Reader):
         yield Batch(chapters["key"].chunk(0), chapters["text"].cast(pa.large_string()).chunk(0))
 
 
-DEMOS = {"kjv": KingJamesReader}
-
-
 def open_demo(source: str, options: ReadOptions) -> Reader:
-    """Return the reader of ``demo:NAME``; raise DataError for an unknown name."""
-    name = source.removeprefix(PREFIX)
-    if name not in DEMOS:
-        raise DataError(f"{source}: no such demo; choose one of {', '.join(PREFIX + known for known in DEMOS)}")
-    return DEMOS[name](options)
+    """Return the reader of ``demo:kjv``, the only demo; raise DataError for another name."""
+    if source != f"{PREFIX}kjv":
+        raise DataError(f"{source}: no such demo; choose {PREFIX}kjv")
+    return KingJamesReader(options)

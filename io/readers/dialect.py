@@ -3,7 +3,7 @@
 import csv
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,11 +67,6 @@ def ends_with_line(line: bytes, dialect: Dialect) -> bool:
     before, _, after = line.rpartition((dialect.quote or "").encode())
     separator = dialect.delimiter.encode()
     return after[:1] in (b"\r", b"\n", separator) and not before.endswith(separator)
-
-
-def is_closed(lines: Sequence[bytes], dialect: Dialect) -> bool:
-    """Return whether a field in quotes was closed, which Python's csv module has called an error."""
-    return last_quote(b"".join(lines), dialect)[1] is not None
 
 
 def wrong_quote(text: bytes, dialect: Dialect, whole: str) -> tuple[int, str]:

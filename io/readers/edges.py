@@ -127,9 +127,11 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
         return _read_matrix(files[0], format_name, options, found)
     if format_name == "edges":
         check_encoding(files, "convert it to UTF-8: iconv -f {} -t UTF-8 FILE")
-    read = {"parquet": _read_parquet, "arrow": _read_arrow, "edges": read_list}[format_name]
+        parts = (read_list(file, options, found) for file in files)
+    else:
+        parts = (_read_table(file, format_name, options, found) for file in files)
     # Nodes get their numbers after all files are read, so that the order of the files does not matter.
-    pairs = [part for file in files for part in read(file, options, found)]
+    pairs = [pairs for part in parts for pairs in part]
     return _edges_of_pairs(pairs, files[0].url, options, found)
 
 
@@ -402,21 +404,13 @@ def _order_of(names: pa.Array) -> np.ndarray:
     return pc.sort_indices(names.cast(pa.int64()) if are_integers else names).to_numpy()
 
 
-def _read_parquet(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
-    with open_file(file, unpack=False) as stream:
+def _read_table(file: SourceFile, format_name: str, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
+    is_parquet = format_name == "parquet"
+    with open_file(file, unpack=not is_parquet) as stream:
         try:
-            table = read_parquet(stream)
+            table = read_parquet(stream) if is_parquet else open_arrow(stream, file).read_all()
         except DAMAGED as error:
-            raise DataError(f"{file.url}: not a Parquet file ({error})") from None
-    yield from _pairs_of_table(table, file.url, options, found)
-
-
-def _read_arrow(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
-    with open_file(file) as stream, open_arrow(stream, file) as opened:
-        try:
-            table = opened.read_all()
-        except DAMAGED as error:
-            raise DataError(f"{file.url}: not a file of Arrow ({error})") from None
+            raise DataError(f"{file.url}: not a file of {format_name.capitalize()} ({error})") from None
     yield from _pairs_of_table(table, file.url, options, found)
 
 

@@ -6,7 +6,7 @@ bags and lists of dictionaries are iterated, and give one dictionary per row; so
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
@@ -15,8 +15,17 @@ from ..data import TO_ARROW, as_mapping, column_names, is_dask_collection, is_ro
 from ..errors import DataError
 from ..matrices.memory import is_missing
 from ..messages import listed
-from .batches import Batch, ReadOptions, RowName, column_at, column_batch, number_keys, wanted_columns
-from .fields import field_names, values_at
+from .batches import (
+    Batch,
+    ReadOptions,
+    RowName,
+    column_at,
+    column_batch,
+    field_names,
+    number_keys,
+    values_at,
+    wanted_columns,
+)
 from .kept import KeptColumn, kept_column, values_column
 from .reader import InMemoryReader
 from .source import Partition
@@ -61,18 +70,6 @@ class TableReader(InMemoryReader):
 
 def _row_name(first: int) -> RowName:
     return lambda row: f"table, row {first + row}"
-
-
-class TablePart(Protocol):
-    """Some rows of a table that follow each other, in whatever form its library gives them."""
-
-    names: list[str]
-
-    def column(self, name: str, row_name: RowName) -> pa.Array:
-        """Return a column of text, tokens or keys; raise DataError if there is none, or for values of several types."""
-
-    def kept(self, name: str, row_name: RowName) -> KeptColumn:
-        """Return a column that the option keep names."""
 
 
 def _describe_missing(name: str, names: Sequence[str]) -> str:
@@ -128,6 +125,10 @@ class DictionaryRows:
         """Return a column that the option keep names."""
         values, is_present = values_at(self._rows, name)
         return values_column(values, name, row_name, is_present)
+
+
+#: Some rows of a table that follow each other.
+TablePart: TypeAlias = ArrowRows | DictionaryRows
 
 
 def _describe_types(name: str, values: Sequence[Any], row_name: RowName) -> str:

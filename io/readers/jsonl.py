@@ -12,8 +12,17 @@ import pyarrow.json
 
 from ..errors import DataError
 from ..messages import listed
-from .batches import Batch, ReadOptions, column_batch, invalid_utf8, is_utf8, replace_surrogates
-from .fields import field_names, value_at, values_at
+from .batches import (
+    Batch,
+    ReadOptions,
+    column_batch,
+    field_names,
+    invalid_utf8,
+    is_utf8,
+    replace_surrogates,
+    value_at,
+    values_at,
+)
 from .kept import KeptColumn, KeptColumns, kept_column, values_column
 from .kinds import no_values
 from .reader import LineBasedReader

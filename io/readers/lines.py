@@ -3,11 +3,11 @@
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from .bad_lines import bad_line, parse_good_lines
-from .batches import BATCH_BYTES, Batch, as_text, row_keys
+from .batches import BATCH_BYTES, Batch, as_text, bad_line, halve_columns, parse_good_lines, row_keys
 from .reader import LineBasedReader, Reader, partition_bytes
 from .source import Partition, SourceFile, open_file, read_some
 
@@ -50,6 +50,13 @@ class MalletReader(LineBasedReader):
         return Batch(keys.cast(pa.string()), as_text(pa.array(texts, pa.large_binary()), self.options, row_name))
 
 
+class _Files(NamedTuple):
+    """Some files, and the content of each."""
+
+    files: list[SourceFile]
+    contents: list[bytes]
+
+
 class TextFilesReader(Reader):
     """Every file is one document. The document's key is the path of the file below the folder that is read."""
 
@@ -70,50 +77,34 @@ class TextFilesReader(Reader):
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the files' whole contents."""
-        files: list[SourceFile] = []
-        contents: list[bytes] = []
+        files = _Files([], [])
         size = 0
         for file in (part.file, *part.more_files):
             with open_file(file) as stream:
                 content = read_some(stream, -1, file).removeprefix(codecs.BOM_UTF8)
-            files.append(file)
-            contents.append(content)
+            files.files.append(file)
+            files.contents.append(content)
             size += len(content)
             # Files are read whole, so a batch exceeds BATCH_BYTES by at most the size of its last file.
             if size >= BATCH_BYTES:
-                yield self._batch(files, contents)
-                files = []
-                contents = []
+                yield self._batch(files)
+                files = _Files([], [])
                 size = 0
-        if files:
-            yield self._batch(files, contents)
+        if files.files:
+            yield self._batch(files)
 
-    def _batch(self, files: list[SourceFile], contents: list[bytes]) -> Batch:
-        if self.options.on_bad_line == "error":
-            return self._parse((files, contents))
+    def _batch(self, files: _Files) -> Batch:
         # Here, a bad line is a whole file.
         return parse_good_lines(
-            (files, contents),
+            files,
             parse=self._parse,
-            halve=_halve_files,
-            describe=lambda one, error: bad_line(one[0][0].stored_url, None, error, one[1][0]),
+            halve=halve_columns,
+            describe=lambda one, error: bad_line(one.files[0].stored_url, None, error, one.contents[0]),
             options=self.options,
         )
 
-    def _parse(self, documents: tuple[list[SourceFile], list[bytes]]) -> Batch:
+    def _parse(self, documents: _Files) -> Batch:
         files, contents = documents
         keys = pa.array([file.name for file in files], pa.string())
         values = pa.array(contents, pa.large_binary())
         return Batch(keys, as_text(values, self.options, lambda row: f"{files[row].url}, row 1"))
-
-
-#: Files, and the content of each.
-_Files = tuple[list[SourceFile], list[bytes]]
-
-
-def _halve_files(documents: _Files) -> tuple[_Files, _Files] | None:
-    files, contents = documents
-    middle = len(files) // 2
-    if not middle:
-        return None
-    return (files[:middle], contents[:middle]), (files[middle:], contents[middle:])

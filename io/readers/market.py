@@ -16,7 +16,7 @@ from .bags import read_names
 from .batches import ReadOptions
 from .matrices import MatrixFileReader
 from .source import Partition, SourceFile, find_files, line_blocks
-from .triples import MOST_EMPTY_DOCUMENTS, Check, Header, MatrixMarketReader, entry_blocks, refuse_bad_numbers
+from .triples import MOST_EMPTY_DOCUMENTS, MatrixMarketReader, check_entries, check_number, entry_blocks
 
 
 class TransposedMatrixMarketReader(MatrixFileReader):
@@ -106,9 +106,6 @@ class MarketColumns(RowBlocks):
                 f"have {self.header.n_entries:,} entries; correct the header"
             )
         self._binarize = options.binarize
-        for kind, names, length in (("columns", row_names, self.shape[0]), ("rows", column_names, self.shape[1])):
-            if names is not None and len(names) != length:
-                raise DataError(f"{file.url}: its header says {length:,} {kind}, but {len(names):,} names are given")
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield all columns of the file; a range of them cannot be read alone."""
@@ -117,27 +114,12 @@ class MarketColumns(RowBlocks):
 
     def _entries(self) -> Iterator[Entries]:
         n_entries = 0
-        for (rows, columns, counts), line in entry_blocks(self.file, self.header, Partition(self.file)):
-            _check(self.file, self.header, rows, columns, counts, line)
+        for triples, line in entry_blocks(self.file, self.header, Partition(self.file)):
+            check_entries(self.file, self.header, triples, line, ("row", "column"))
+            rows, columns, counts = triples
             n_entries += len(rows)
             if self._binarize:
                 counts = counts > 0
             # The format counts from 1. Rows and columns are exchanged, because the columns of the file are documents.
             yield Entries(columns - 1, rows - 1, counts)
-        if n_entries != self.header.n_entries:
-            raise DataError(
-                f"{self.file.url}: its header says {self.header.n_entries:,} entries, but there are {n_entries:,}; "
-                f"fetch the file again"
-            )
-
-
-def _check(
-    file: SourceFile, header: Header, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, line: int
-) -> None:
-    """Raise DataError with the number of the first line that has a bad number; the first line is ``line``."""
-    checks: list[Check] = [
-        ("row", rows, (rows < 1) | (rows > header.n_documents), f"is not in 1..{header.n_documents}"),
-        ("column", columns, (columns < 1) | (columns > header.n_words), f"is not in 1..{header.n_words}"),
-        ("count", counts, counts < 0, "is negative"),
-    ]
-    refuse_bad_numbers(file, line, checks)
+        check_number(self.file, self.header, n_entries)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from ..errors import DataError
-from .bad_lines import bad_line, halve_block, parse_good_lines
-from .batches import BATCH_BYTES, Batch, ReadOptions
+from .batches import BATCH_BYTES, Batch, ReadOptions, bad_line, halve_block, parse_good_lines
 from .kept import check_kept_names
 from .source import Partition, SourceFile, line_blocks, open_file
 
@@ -43,9 +42,9 @@ class Reader(ABC):
         self.files = tuple(files)
         self.options = options
 
-    @abstractmethod
     def partitions(self) -> Iterable[Partition]:
-        """Cut the source into partitions, in the order of the documents."""
+        """Cut the source into partitions, in the order of the documents: by default, one for each file."""
+        return [Partition(file) for file in self.files]
 
     @abstractmethod
     def read(self, part: Partition) -> Iterator[Batch]:
@@ -105,19 +104,13 @@ class LineBasedReader(Reader):
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the documents of the lines that begin in the partition."""
         for data, line in line_blocks(part.file, part):
-            if self.options.on_bad_line == "error":
-                yield self.parse(part.file, data, line)
-            else:
-                yield self._parse_good_lines(part.file, data, line)
-
-    def _parse_good_lines(self, file: SourceFile, data: bytes, line: int) -> Batch:
-        return parse_good_lines(
-            (data, line),
-            parse=lambda block: self.parse(file, *block),
-            halve=halve_block,
-            describe=lambda block, error: bad_line(file.stored_url, block[1], error, block[0]),
-            options=self.options,
-        )
+            yield parse_good_lines(
+                (data, line),
+                parse=lambda block: self.parse(part.file, *block),
+                halve=halve_block,
+                describe=lambda block, error: bad_line(part.file.stored_url, block[1], error, block[0]),
+                options=self.options,
+            )
 
     @abstractmethod
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:

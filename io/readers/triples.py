@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,10 +22,6 @@ HEADER_BYTES = 1 << 16
 #: Documents without words that a block of lines may have. Their number comes from the header or from a line, so
 #: without a limit, a damaged digit would take all memory.
 MOST_EMPTY_DOCUMENTS = 1 << 22
-
-
-#: What messages call some numbers, the numbers of each line, which of them are bad, and why.
-Check = tuple[str, np.ndarray, np.ndarray, str]
 
 
 @dataclass(frozen=True)
@@ -50,10 +46,6 @@ class TriplesReader(Reader):
     is_ordered = False
     #: Most words that the vocabulary may have beyond those of the header.
     most_spare_names: ClassVar[int] = 0
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition per file."""
-        return [Partition(file) for file in self.files]
 
     @abstractmethod
     def header(self, file: SourceFile) -> Header:
@@ -152,7 +144,8 @@ class _Collector:
 
     def add(self, triples: np.ndarray, line: int) -> Iterator[Batch]:
         """Add the entries of a block of lines, the first of which has number ``line``; yield complete documents."""
-        self._check(triples, line)
+        check_entries(self.file, self.header, triples, line, ("document", "word"), self.last_document)
+        self.last_document = int(triples[0][-1])
         self.n_entries += triples.shape[1]
         # R and SciPy also write entries that are stored zeros.
         triples = triples[:, triples[2] > 0]
@@ -170,11 +163,7 @@ class _Collector:
 
     def finish(self) -> Iterator[Batch]:
         """Yield the last documents; raise DataError if the number of entries differs from the header's."""
-        if self.n_entries != self.header.n_entries:
-            raise DataError(
-                f"{self.file.url}: its header (line {self.header.n_lines}) says {self.header.n_entries:,} entries, "
-                f"but there are {self.n_entries:,}; fetch the file again, or correct the header"
-            )
+        check_number(self.file, self.header, self.n_entries)
         yield from self._batches(self.waiting, self.header.n_documents)
 
     def _batches(self, triples: np.ndarray, last_document: int) -> Iterator[Batch]:
@@ -199,27 +188,38 @@ class _Collector:
                 f"the lines"
             )
 
-    def _check(self, triples: np.ndarray, line: int) -> None:
-        """Raise DataError with the number of the first line that has a bad number; a block begins at ``line``."""
-        documents, words, counts = triples
-        previous, self.last_document = self.last_document, int(documents[-1])
-        is_descending = np.diff(documents, prepend=previous) < 0
-        n_documents, n_words = self.header.n_documents, self.header.n_words
-        checks: list[Check] = [
-            ("document", documents, (documents < 1) | (documents > n_documents), f"is not in 1..{n_documents}"),
-            ("word", words, (words < 1) | (words > n_words), f"is not in 1..{n_words}"),
-            ("count", counts, counts < 0, "is negative"),
-            ("document", documents, is_descending, "comes after a higher one; sort the file by document"),
-        ]
-        refuse_bad_numbers(self.file, line, checks)
 
+def check_entries(
+    file: SourceFile, header: Header, triples: np.ndarray, line: int, axes: tuple[str, str], previous: int | None = None
+) -> None:
+    """Raise DataError with the number of the first line of a block that has a bad number; the block begins at ``line``.
 
-def refuse_bad_numbers(file: SourceFile, line: int, checks: Iterable[Check]) -> None:
-    """Raise DataError for the first number that a check marks. A block of lines begins at ``line``."""
+    ``axes`` is what messages call the first two numbers of a line. The first ones must ascend from ``previous``, unless
+    that is None.
+    """
+    firsts, seconds, counts = triples
+    n_firsts, n_seconds = header.n_documents, header.n_words
+    checks = [
+        (axes[0], firsts, (firsts < 1) | (firsts > n_firsts), f"is not in 1..{n_firsts}"),
+        (axes[1], seconds, (seconds < 1) | (seconds > n_seconds), f"is not in 1..{n_seconds}"),
+        ("count", counts, counts < 0, "is negative"),
+    ]
+    if previous is not None:
+        is_descending = np.diff(firsts, prepend=previous) < 0
+        checks.append((axes[0], firsts, is_descending, f"comes after a higher one; sort the file by {axes[0]}"))
     for name, values, is_bad, reason in checks:
         if is_bad.any():
             row = int(np.argmax(is_bad))
             raise DataError(f"{file.url}, line {line + row}: the {name} {values[row]} {reason}")
+
+
+def check_number(file: SourceFile, header: Header, n_entries: int) -> None:
+    """Raise DataError if a file has another number of entries than its header says."""
+    if n_entries != header.n_entries:
+        raise DataError(
+            f"{file.url}: its header (line {header.n_lines}) says {header.n_entries:,} entries, but there are "
+            f"{n_entries:,}; fetch the file again, or correct the header"
+        )
 
 
 def _parse(file: SourceFile, data: bytes, line: int, value_type: str) -> np.ndarray:

@@ -27,8 +27,10 @@ from .store import Store, make_folder
 
 #: The environment variable for the time after which the owner of a lock on an object store counts as dead.
 EXPIRY_VARIABLE = "CORPUSMILL_LOCK_SECONDS"
-#: How long an attempt to take a local lock waits: `is_locked` of another process may hold the lock for a moment.
-_LOCAL_WAIT_SECONDS = 0.2
+#: How long an attempt to take a local lock waits, and between two looks: `is_locked` of other processes may hold the lock
+#: for moments.
+_LOCAL_WAIT_SECONDS = 0.5
+_LOCAL_LOOK_SECONDS = 0.01
 #: The content of a lock that nobody holds. A lock is never deleted: only a write can be made conditional.
 _RELEASED = b'{"released": true}'
 
@@ -82,7 +84,7 @@ def _local_lock(store: Store, name: str, message: str) -> Iterator[None]:
     make_folder(Path(store.path))
     lock = filelock.FileLock(store.where(name))
     try:
-        lock.acquire(timeout=_LOCAL_WAIT_SECONDS)
+        lock.acquire(timeout=_LOCAL_WAIT_SECONDS, poll_interval=_LOCAL_LOOK_SECONDS)
     except filelock.Timeout:
         raise Locked(f"{store.url}: {message}") from None
     try:

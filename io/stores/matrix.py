@@ -290,10 +290,44 @@ def write_matrix(
     >>> NMF(n_components=1).fit(matrix).components_.shape
     (1, 4)
     """
-    writer = _Writer(Store(url, is_durable), np.dtype(dtype))
+    store = Store(url, is_durable)
+    # A folder without matrix.json is no matrix. So an interrupted write leaves none, instead of a mixture of two.
+    store.delete("matrix.json")
+    checked = _CheckedRows(store.url, np.dtype(dtype))
+    chunks: list[MatrixChunkInfo] = []
+    digest = hashlib.sha256(str(checked.dtype).encode())
     for block in _cut_all(data, chunk_numbers):
-        writer.add(block)
-    return writer.finish(columns, rows)
+        first_row = checked.n_rows
+        arrays = checked.arrays(block)
+        store.write_arrays(f"train/{len(chunks):06d}", arrays)
+        for name in sorted(arrays):
+            digest.update(name.encode() + str(arrays[name].shape).encode() + arrays[name].tobytes())
+        chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), first_row))
+    checked.finish()
+    for kind, names, length in (("columns", columns, checked.n_columns), ("rows", rows, checked.n_rows)):
+        if names is not None and len(names) != length:
+            raise DataError(f"{store.url}: the matrix has {length} {kind}, but {len(names)} names for them")
+    if columns is not None:
+        store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
+    if rows is not None:
+        store.write_parquet("rows.parquet", pa.table({"key": rows}))
+    write_chunk_table(store, TABLE, MatrixChunkInfo, chunks)
+    meta = {
+        "kind": "matrix",
+        "format": FORMAT,
+        "n_documents": checked.n_rows,
+        "n_words": checked.n_columns,
+        "n_tokens": sum(chunk.tokens for chunk in chunks),
+        "sparse": checked.is_sparse,
+        "has_column_names": columns is not None,
+        "has_row_names": rows is not None,
+        "dtype": checked.dtype.name,
+        "total": checked.total,
+        "hash": digest.hexdigest()[:32],
+        "chunks": len(chunks),
+    }
+    store.write_json("matrix.json", meta)
+    return Matrix(store.url)
 
 
 def chunks_of(
@@ -384,58 +418,6 @@ class _CheckedRows:
                 f"{self.title}: row {self.n_rows + row}, column {column} is {value}: entries must be finite, and the "
                 f"largest {self.dtype} is {np.finfo(self.dtype).max:.2g}; scale the matrix"
             )
-
-
-class _Writer:
-    """Writes a matrix store: blocks of rows as chunks, one after another, and in the end matrix.json."""
-
-    def __init__(self, store: Store, dtype: np.dtype):
-        self.store = store
-        self.rows = _CheckedRows(store.url, dtype)
-        self.chunks: list[MatrixChunkInfo] = []
-        self.digest = hashlib.sha256(str(dtype).encode())
-        # A folder without matrix.json is no matrix. So an interrupted write leaves none, instead of a mixture of two.
-        store.delete("matrix.json")
-
-    def add(self, block: MatrixBlock) -> None:
-        """Check some rows and write them as a chunk."""
-        first_row = self.rows.n_rows
-        arrays = self.rows.arrays(block)
-        self.store.write_arrays(f"train/{len(self.chunks):06d}", arrays)
-        for name in sorted(arrays):
-            self.digest.update(name.encode() + str(arrays[name].shape).encode() + arrays[name].tobytes())
-        self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), first_row))
-
-    def finish(self, columns: Sequence[str] | None, rows: pa.Array | None) -> Matrix:
-        """Write the names, the table of chunks and matrix.json, and open the store."""
-        written = self.rows
-        written.finish()
-        for kind, names, length in (("columns", columns, written.n_columns), ("rows", rows, written.n_rows)):
-            if names is not None and len(names) != length:
-                raise DataError(f"{self.store.url}: the matrix has {length} {kind}, but {len(names)} names for them")
-        if columns is not None:
-            self.store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
-        if rows is not None:
-            self.store.write_parquet("rows.parquet", pa.table({"key": rows}))
-        write_chunk_table(self.store, TABLE, MatrixChunkInfo, self.chunks)
-        self.store.write_json(
-            "matrix.json",
-            {
-                "kind": "matrix",
-                "format": FORMAT,
-                "n_documents": written.n_rows,
-                "n_words": written.n_columns,
-                "n_tokens": sum(chunk.tokens for chunk in self.chunks),
-                "sparse": written.is_sparse,
-                "has_column_names": columns is not None,
-                "has_row_names": rows is not None,
-                "dtype": written.dtype.name,
-                "total": written.total,
-                "hash": self.digest.hexdigest()[:32],
-                "chunks": len(self.chunks),
-            },
-        )
-        return Matrix(self.store.url)
 
 
 def _describe_block(n_columns: int, is_sparse: bool) -> str:

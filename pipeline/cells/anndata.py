@@ -104,8 +104,7 @@ def annotate(
     keys = keys_of(with_topics(model), key)
     target = _checked(adata)
     _check_free(target, keys, replace)
-    rows = weights_of_cells(model, annotated_rows(adata, layer), client)
-    target.obsm[keys.obsm] = rows
+    target.obsm[keys.obsm] = np.asarray(model.transform(annotated_rows(adata, layer), client=client), np.float32)
     target.varm[keys.varm] = weights_of_genes(model, [str(name) for name in target.var_names])
     target.uns.setdefault("corpusmill", {})[keys.uns] = description(model)
     return adata
@@ -148,12 +147,17 @@ def annotate_file(
     model = with_topics(model)
     keys = keys_of(model, key)
     target = MatrixFile(url)
-    source = _source_of(url if data is None else data, layer)
+    given = url if data is None else data
+    source: RowBlocks | Corpus
+    if isinstance(given, Corpus):
+        source = given
+    else:
+        source = MatrixFile(given, layer) if is_anndata_file(given) else Corpus(given)
     _check_same_cells(url, target.row_names, source)
     if not replace:
         check_absent(url, [f"obsm/{keys.obsm}", f"varm/{keys.varm}", f"uns/corpusmill/{keys.uns}"])
     elements = {
-        f"obsm/{keys.obsm}": weights_of_cells(model, source, client),
+        f"obsm/{keys.obsm}": np.asarray(model.transform(source, client=client), np.float32),
         f"varm/{keys.varm}": weights_of_genes(model, target.column_names or []),
         f"uns/corpusmill/{keys.uns}": description(model),
     }
@@ -175,11 +179,6 @@ def keys_of(model: TopicEstimator, key: str | None = None) -> Keys:
     if isinstance(model, LDA):
         return Keys("X_topics", "topics", "topics")
     return Keys("X_nmf", "NMF", "nmf")
-
-
-def weights_of_cells(model: TopicEstimator, data: RowBlocks | Corpus, client: "Client | None" = None) -> np.ndarray:
-    """Return the weights of each cell: (cells, K) float32."""
-    return np.asarray(model.transform(data, client=client), np.float32)
 
 
 def weights_of_genes(model: TopicEstimator, genes: list[str]) -> np.ndarray:
@@ -256,14 +255,6 @@ def _check_free(adata: Annotated, keys: Keys, replace: bool) -> None:
         taken.append(f"uns['corpusmill'][{keys.uns!r}]")
     if taken and not replace:
         raise DataError(f"adata has {', '.join(taken)} already; pass replace=True, or choose another key")
-
-
-def _source_of(data: "str | os.PathLike[str] | Corpus", layer: str | None) -> RowBlocks | Corpus:
-    if isinstance(data, Corpus):
-        return data
-    if is_anndata_file(data):
-        return MatrixFile(data, layer)
-    return Corpus(data)
 
 
 def _check_same_cells(url: str, cells: pa.Array | None, source: RowBlocks | Corpus) -> None:

@@ -57,13 +57,13 @@ class ModelView(Protocol):
 
     @property
     def shared(self) -> Arrays:
-        """Small arrays that belong to no block: totals, hyperparameters, Gram matrices."""
+        """Small arrays that belong to no block, by name, such as totals and hyperparameters."""
 
     def block(self, index: int, rows: np.ndarray | None = None) -> Arrays:
-        """The arrays of one block of rows.
+        """Return the arrays of a block of the model, by name. ``index`` is the number of the block, from 0.
 
-        A caller that reads some rows only passes ``rows`` (n,) bool: the others may be empty. If the model is larger
-        than the memory of a worker, this saves unpacking them.
+        ``rows`` (n,) bool marks the rows of the block that the caller will read; by default, all. The other rows may be
+        empty: blocks of a model that is larger than a worker's memory are packed, and unpacking takes time.
         """
 
     def joined(self, name: str) -> np.ndarray:

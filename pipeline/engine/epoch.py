@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -51,76 +51,6 @@ SWEEP_SHARE = 0.1
 SCORES_PER_THREAD = 4
 
 
-@dataclass(frozen=True)
-class Evaluator:
-    """Scores the models of a run.
-
-    Parameters
-    ----------
-    executor : Executor
-        Where the tasks run.
-    training : Training
-        What is trained. Without held-out data, a model is scored on what is trained only. The first epoch is evaluated,
-        too, and the last one, unless a callback ends training.
-    job : tasks.Job
-        What its tasks need.
-    threads : int
-        Number of threads of all workers.
-    """
-
-    executor: Executor
-    training: Training
-    job: tasks.Job
-    threads: int
-
-    def is_due(self, step: int, rows: list[Metrics]) -> bool:
-        """Return whether the model is evaluated after a step. ``rows`` has the metrics of all steps until then."""
-        training = self.training
-        if not training.evaluate_every or step % self.job.needs.rounds:
-            return False
-        epoch = self.job.epoch(step)
-        is_planned = epoch in (1, training.epochs) or epoch % training.evaluate_every == 0
-        # Training ends with the epoch that converges, so it is the last one.
-        return is_planned or training.algorithm.scores.converged(rows)
-
-    def scores(self, step: int) -> Metrics:
-        """Return the scores of the model after a step, whose shared arrays are stored."""
-        metrics = self._score(self.training.data, step, self._state_steps(step), held_out=False)
-        held_out = self.training.held_out
-        if held_out is not None and held_out.n_tokens:
-            metrics |= self._score(held_out, step, [0] * len(held_out.chunks), held_out=True)
-        return metrics
-
-    def _state_steps(self, step: int) -> list[int]:
-        """Return the step at which each chunk was swept last."""
-        needs = self.job.needs
-        n_chunks = self.job.n_chunks
-        steps = []
-        for shard in range(count_shards(n_chunks, needs.shards)):
-            last = step - (step - 1 - shard) % needs.rounds
-            steps += [last] * len(shard_chunks(n_chunks, needs.shards, shard))
-        return steps
-
-    def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
-        place = reference(data)
-        chunks: Sequence[int] = range(len(data.chunks))
-        most = self.job.algorithm.scores.most_chunks
-        if not held_out and most is not None and len(chunks) > most:
-            chunks = [i * len(chunks) // most for i in range(most)]
-        size = max(1, len(chunks) // (SCORES_PER_THREAD * self.threads))
-        arguments = []
-        for first in range(0, len(chunks), size):
-            part = list(chunks[first : first + size])
-            arguments.append((self.job, place, part, step, [state_steps[chunk] for chunk in part]))
-        scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.job.name}-{step}")
-        sums: Arrays = {}
-        for chunk_sums in chain.from_iterable(scored):
-            sums = add(sums, chunk_sums)
-        if not sums:
-            return {}
-        return self.job.algorithm.scores.metrics(sums, held_out)
-
-
 def train(training: Training, executor: Executor) -> str:
     """Train, or continue the run from its last commit, and return why it ended: "epochs", "converged" or "stopped".
 
@@ -156,7 +86,6 @@ class _Engine:
     #: The run and what its tasks need, once this process owns the run.
     run: OwnedRun
     job: tasks.Job
-    evaluator: Evaluator
     #: The last step that was trained, and the metrics of all steps so far.
     step: int
     rows: list[Metrics]
@@ -296,7 +225,7 @@ class _Engine:
             return False
         epoch = self.step // rounds
         is_stopped = self._emit(EpochFinished(epoch, self.rows[-1]))
-        if self.training.callbacks and self.evaluator.is_due(self.step, self.rows):
+        if self.training.callbacks and self._is_scored(self.step, self.rows):
             groups = self.algorithm.scores.describe(tasks.StepModel(self.job, self.step), self.data)
             self._emit(Described(epoch, groups))
         return is_stopped
@@ -373,7 +302,6 @@ class _Engine:
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
             name=self.name,
         )
-        self.evaluator = Evaluator(self.executor, training, self.job, self.threads)
         if self.run.step < 0:
             self._begin()
         return self.run.step
@@ -418,8 +346,7 @@ class _Engine:
         n_blocks = self.algorithm.n_blocks
         firsts = range(0, n_blocks, self.needs.begins)
         ranges = [(self.job, first, min(first + self.needs.begins, n_blocks)) for first in firsts]
-        for _ in self.executor.run(tasks.begin_blocks, ranges, name="begin"):
-            pass
+        self.executor.map(tasks.begin_blocks, ranges, name="begin")
         self._commit(0, [])
 
     # --- one step ---
@@ -480,14 +407,6 @@ class _Engine:
         }
         return row | self._scores(step, [*self.rows, row])
 
-    def _scores(self, step: int, rows: list[Metrics]) -> Metrics:
-        """Return the scores of the model after a step; none if it is not due. ``rows`` includes that of the step."""
-        if not self.evaluator.is_due(step, rows):
-            return {}
-        # The tasks that score read the shared arrays from the store.
-        self._store_shared(step)
-        return self.evaluator.scores(step)
-
     def _range_sweep(self, step: int, range_index: int) -> RangeSweep:
         """Return the sweep of the shards for one range of blocks. It emits one event per shard."""
         n_ranges = self.needs.ranges
@@ -538,6 +457,55 @@ class _Engine:
         if self._stored_shared < step and self.shared is not None:
             tasks.write_shared(self.job, step, self.shared)
             self._stored_shared = step
+
+    # --- scores ---
+
+    def _is_scored(self, step: int, rows: list[Metrics]) -> bool:
+        """Return whether the model is scored after a step: the first and the last epoch, and some between them.
+
+        ``rows`` has the metrics of all steps until then.
+        """
+        training = self.training
+        if not training.evaluate_every or step % self.needs.rounds:
+            return False
+        epoch = self.job.epoch(step)
+        is_planned = epoch in (1, training.epochs) or epoch % training.evaluate_every == 0
+        # Training ends with the epoch that converges, so it is the last one.
+        return is_planned or self.algorithm.scores.converged(rows)
+
+    def _scores(self, step: int, rows: list[Metrics]) -> Metrics:
+        """Return the scores of the model after a step; none if it is not due. ``rows`` includes that of the step."""
+        if not self._is_scored(step, rows):
+            return {}
+        # The tasks that score read the shared arrays from the store.
+        self._store_shared(step)
+        metrics = self._score(self.data, step, held_out=False)
+        held_out = self.training.held_out
+        if held_out is not None and held_out.n_tokens:
+            metrics |= self._score(held_out, step, held_out=True)
+        return metrics
+
+    def _score(self, data: TrainingData, step: int, held_out: bool) -> Metrics:
+        # The step at which each chunk was swept last; 0 for chunks that never are.
+        state_steps = [0] * len(data.chunks)
+        for number, shard in enumerate(() if held_out else self.shards):
+            for chunk in shard:
+                state_steps[chunk] = step - (step - 1 - number) % self.needs.rounds
+        scores = self.algorithm.scores
+        chunks: Sequence[int] = range(len(data.chunks))
+        most = scores.most_chunks
+        if not held_out and most is not None and len(chunks) > most:
+            chunks = [i * len(chunks) // most for i in range(most)]
+        size = max(1, len(chunks) // (SCORES_PER_THREAD * self.threads))
+        arguments = []
+        for first in range(0, len(chunks), size):
+            part = list(chunks[first : first + size])
+            arguments.append((self.job, reference(data), part, step, [state_steps[chunk] for chunk in part]))
+        scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.name}-{step}")
+        sums: Arrays = {}
+        for chunk_sums in chain.from_iterable(scored):
+            sums = add(sums, chunk_sums)
+        return scores.metrics(sums, held_out) if sums else {}
 
     # --- helpers ---
 

@@ -57,7 +57,7 @@ class Scan:
         self._thread = threading.Thread(target=self._run, name="explorer-scan", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start to look at documents, in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -67,7 +67,7 @@ class Scan:
             self._thread.join(30)
 
     def wait(self) -> None:
-        """Wait until all documents of the sample were looked at."""
+        """Wait until the thread has looked at all documents of the sample."""
         self._thread.join()
 
     def _run(self) -> None:

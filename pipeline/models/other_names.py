@@ -33,6 +33,7 @@ _ONLY_IN_GENSIM = (
     "closer_than",
     "distances",
     "doesnt_match",
+    "get_mean_vector",
     "most_similar_cosmul",
     "most_similar_to_given",
     "n_similarity",

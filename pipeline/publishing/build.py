@@ -6,7 +6,7 @@ the next one, with the same bytes. Nothing in the result depends on the time of 
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...configs.resolve import without_secrets
@@ -25,9 +25,9 @@ from ..models.base.text import TextEstimator
 from ..models.registry import load_model, new_estimator
 from ..views.history import is_engine_metric
 from .gate import MATCHING, better_score, is_finite, last_score, reason_to_refuse
-from .manifest import FileVersion, describe_files
+from .manifest import describe_files
 from .plan import RetrainPlan
-from .versions import FileRecord, VersionFacts, Versions
+from .versions import VersionFacts, Versions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -199,7 +199,7 @@ class VersionBuilder:
             "fresh": not plan.start,
             "model": estimator._kind,
             "settings": plan.settings,
-            "partitions": {url: _record(file) for url, file in files.items()},
+            "partitions": {url: asdict(file) for url, file in files.items()},
             "added": plan.changes.added,
             "changed": plan.changes.changed,
             "removed": plan.changes.removed,
@@ -259,18 +259,6 @@ class VersionBuilder:
             frequencies = corpus.vocabulary["term_frequency"].to_numpy()
             new_tokens = float(frequencies[n_before:].sum() / max(1, frequencies.sum()))
         return _Words(self.plan.name, corpus.n_words, max(0, corpus.n_words - n_before), new_tokens)
-
-
-def _record(file: FileVersion) -> FileRecord:
-    return {
-        "size": file.size,
-        "modified": file.modified,
-        "changed": file.changed,
-        "digest": file.digest,
-        "batch": file.batch,
-        "read_as": file.read_as,
-        "is_gone": file.is_gone,
-    }
 
 
 def _without_timings(row: dict[str, float]) -> dict[str, float]:

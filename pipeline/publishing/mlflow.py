@@ -148,7 +148,7 @@ class MLflowCallback:
     # --- a run ---
 
     def _catch_up(self) -> None:
-        """Log the figures that wait, and first the start of the run if MLflow does not have it yet."""
+        """Send what MLflow does not have yet: the start of the run, and the metrics of its epochs."""
         self._start()
         self._send()
 
@@ -222,7 +222,7 @@ class MLflowCallback:
                 self._client.set_tag(self.run_id, f"corpusmill.{name}", value)
 
     def _send(self) -> None:
-        """Log the figures that wait."""
+        """Send the metrics of the epochs that MLflow does not have yet."""
         with _settings(SHORT_WAITS):
             while self._waiting:
                 self._client.log_batch(self.run_id, metrics=self._waiting[:MOST_METRICS])

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 
 from pydantic import ValidationError
 
@@ -60,8 +61,6 @@ class RetrainRequest:
 class RetrainPlan:
     """What one call of ``corpusmill retrain`` has to do."""
 
-    #: Digest of everything that decides the result. A repeated call has the same plan and so the same name.
-    name: str
     head: VersionsHead
     #: The version in use.
     published: VersionRecord | None
@@ -77,10 +76,31 @@ class RetrainPlan:
     forgotten: Manifest
     #: The version to continue from; 0 to train from scratch.
     start: int
-    #: Whether there is anything to do.
-    is_due: bool
+    #: Whether a new model was asked for.
+    fresh: bool
     #: Files that are left for the next call, because a program may still be writing them.
     too_young: int
+
+    @cached_property
+    def name(self) -> str:
+        """Digest of everything that decides the result. A repeated call has the same plan and so the same name."""
+        decisive = {
+            "settings": self.settings,
+            "overrides": self.overrides,
+            "fresh": self.fresh,
+            "from": "" if self.published is None else self.published["name"],
+            "ingest": [(url, self.manifest[url].digest) for url in self.files_to_read],
+            "forget": sorted((file.read_as or url, file.digest) for url, file in self.forgotten.items()),
+        }
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is anything to do."""
+        if self.published is None or self.changes.to_ingest or self.forgotten:
+            return True
+        # Fresh training on the same files gives the same model again, unless the version in use was trained otherwise.
+        return self.fresh and not (self.published["fresh"] and self.published["settings"] == self.settings)
 
     @property
     def files_to_read(self) -> list[str]:
@@ -113,26 +133,33 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
     known_then = known
     if request.as_of is not None and (found or known):
         found, known_then = _up_to_date(config, request.as_of, found, known)
-    plan = RetrainPlan(
-        name="",
-        head=head,
-        published=published,
-        settings=settings_of(config),
-        overrides=overrides_of(config),
-        reader=reader,
-        changes=compare_manifests(known_then, found),
-        manifest={},
-        forgotten={},
-        start=0,
-        is_due=False,
-        too_young=len(young),
-    )
+    settings = settings_of(config)
+    overrides = overrides_of(config)
+    changes = compare_manifests(known_then, found)
     # Data without a source is one indivisible whole: the model is trained from scratch whenever the data changes.
     if request.fresh or published is None or reader is None:
-        plan = _from_scratch(plan, {url: file for url, file in found.items() if url not in waiting})
+        start = 0
+        overrides = {}
+        forgotten: Manifest = {}
+        manifest = {url: _unread(file) for url, file in sorted(found.items()) if url not in waiting}
     else:
-        plan = _continued(plan, config, published, known, found)
-    plan = replace(plan, is_due=_is_due(plan, request))
+        _check_settings(config.retrain.url, published, settings)
+        start = published["version"]
+        forgotten = _forgotten(config, known, changes)
+        manifest = _continued(known, found, changes, forgotten)
+    plan = RetrainPlan(
+        head=head,
+        published=published,
+        settings=settings,
+        overrides=overrides,
+        reader=reader,
+        changes=changes,
+        manifest=manifest,
+        forgotten=forgotten,
+        start=start,
+        fresh=request.fresh,
+        too_young=len(young),
+    )
     if plan.is_due and not plan.start and not plan.manifest:
         reason = ""
         if young:
@@ -143,24 +170,19 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
         raise DataError(f"{config.retrain.url}: no file is left to train a new model on{reason}")
     if reader is not None and not config.retrain.least_age:
         _check_complete(reader, plan.files_to_read)
-    return replace(plan, name=_name_of(plan, request))
+    return plan
 
 
-def _from_scratch(plan: RetrainPlan, found: Manifest) -> RetrainPlan:
-    """Return the plan to train a new model on all files."""
-    manifest = {url: _unread(file) for url, file in sorted(found.items())}
-    return replace(plan, manifest=manifest, overrides={})
+def _forgotten(config: Config, known: Manifest, changes: Changes) -> Manifest:
+    """Return the files whose documents a model subtracts, if it can: those that were changed or removed."""
+    if not isinstance(new_estimator(config), SupportsForget):
+        return {}
+    return {url: known[url] for url in sorted([*changes.changed, *changes.removed])}
 
 
-def _continued(
-    plan: RetrainPlan, config: Config, published: VersionRecord, known: Manifest, found: Manifest
-) -> RetrainPlan:
-    """Return the plan to update the version in use with the files that are new or changed."""
-    _check_settings(config.retrain.url, published, plan.settings)
-    forgotten: Manifest = {}
-    if isinstance(new_estimator(config), SupportsForget):
-        forgotten = {url: known[url] for url in sorted([*plan.changes.changed, *plan.changes.removed])}
-    gone = {*plan.changes.removed, *(url for url, file in known.items() if file.is_gone and url not in found)}
+def _continued(known: Manifest, found: Manifest, changes: Changes, forgotten: Manifest) -> Manifest:
+    """Return the files that the version in use and the new and changed files make together."""
+    gone = {*changes.removed, *(url for url, file in known.items() if file.is_gone and url not in found)}
     # With the times and URLs of now: after the next version, files that were only touched or moved are not read again
     # for their digests. Until then they are, because calls that change nothing store nothing.
     manifest = {
@@ -168,20 +190,13 @@ def _continued(
         for url, file in known.items()
         if url not in forgotten
     }
-    manifest |= {url: _unread(found[url]) for url in plan.changes.to_ingest}
-    return replace(plan, manifest=dict(sorted(manifest.items())), forgotten=forgotten, start=published["version"])
+    manifest |= {url: _unread(found[url]) for url in changes.to_ingest}
+    return dict(sorted(manifest.items()))
 
 
 def _unread(file: FileVersion) -> FileVersion:
     """Return a file whose documents are in no batch."""
     return replace(file, batch="", read_as="", is_gone=False)
-
-
-def _is_due(plan: RetrainPlan, request: RetrainRequest) -> bool:
-    if plan.published is None or plan.changes.to_ingest or plan.forgotten:
-        return True
-    # Fresh training on the same files gives the same model again, unless the version in use was trained otherwise.
-    return request.fresh and not (plan.published["fresh"] and plan.published["settings"] == plan.settings)
 
 
 # --- files ---
@@ -334,18 +349,3 @@ def _check_settings(url: str, published: VersionRecord, settings: dict[str, Sett
 def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
     """Return the keys with different values. Keys that only one mapping has do not count; another version has them."""
     return [key for key in new if key in old and old[key] != new[key]]
-
-
-def _name_of(plan: RetrainPlan, request: RetrainRequest) -> str:
-    name_before = ""
-    if plan.published is not None:
-        name_before = plan.published["name"]
-    decisive = {
-        "settings": plan.settings,
-        "overrides": plan.overrides,
-        "fresh": request.fresh,
-        "from": name_before,
-        "ingest": [(url, plan.manifest[url].digest) for url in plan.files_to_read],
-        "forget": sorted((file.read_as or url, file.digest) for url, file in plan.forgotten.items()),
-    }
-    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

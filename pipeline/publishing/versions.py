@@ -18,7 +18,7 @@ deleted, so files that other programs put into these folders are safe.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, NotRequired, TypedDict, get_args
+from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from ...io.errors import DataError
 from ...io.stores.commit import CommitFile, take_over
@@ -36,18 +36,6 @@ FOLDERS: tuple[Folder, ...] = get_args(Folder)
 Settings = dict[str, object] | None
 
 
-class FileRecord(TypedDict):
-    """One input file, as version.json stores it. See ``pipeline.publishing.manifest``."""
-
-    size: int
-    modified: str
-    changed: NotRequired[str]
-    digest: str
-    batch: str
-    read_as: NotRequired[str]
-    is_gone: NotRequired[bool]
-
-
 class VersionFacts(TypedDict):
     """What a version was made of and how it was judged."""
 
@@ -61,8 +49,8 @@ class VersionFacts(TypedDict):
     model: str
     #: The sections model, source and corpus of the configuration.
     settings: dict[str, Settings]
-    #: The input files by URL.
-    partitions: dict[str, FileRecord]
+    #: The fields of ``manifest.FileVersion`` for each input file, by URL. Those with a default may be missing.
+    partitions: dict[str, dict[str, Any]]
     #: URLs of files.
     added: list[str]
     changed: list[str]

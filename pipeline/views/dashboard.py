@@ -115,14 +115,14 @@ class TrainingPage(SchedulerPlugin):
                 logger.info("the dashboard does without %s", error.name)
 
     def content(self, run: str) -> str:
-        """Return the data of the live page, for the run of this name if it is known."""
+        """Return the HTML that the live page shows: of the run with this name, by default of the latest run."""
         client, status = self._find(run)
         workers = sorted(self.scheduler.workers.values(), key=lambda worker: str(worker.name))
         others = [other.run for other in self.runs.values() if other is not status]
         return render_content(status, self.shards(client, status), workers, others)
 
     def as_json(self, run: str) -> str:
-        """Return a status as JSON, that of the run of this name if it is known."""
+        """Return the status of the run with this name as JSON, by default that of the latest run."""
         client, status = self._find(run)
         return json.dumps(status.as_json() | {"shards": self.shards(client, status)})
 
@@ -131,7 +131,7 @@ class TrainingPage(SchedulerPlugin):
         yield from metric_families_of_runs(self.runs.values())
 
     def _find(self, run: str) -> tuple[str, RunStatus]:
-        """Return the client and the status of a run, by default those of the run that started last and goes on."""
+        """Return the client and the status of the run with this name, by default of the latest one that goes on."""
         chosen = ("", RunStatus())
         for client, status in self.runs.items():
             if status.run == run:

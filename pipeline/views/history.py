@@ -42,6 +42,16 @@ def is_engine_metric(name: str) -> bool:
     return name in ENGINE_METRICS or name.startswith(ENGINE_PREFIXES)
 
 
+def latest_measures(rows: Sequence[MetricRow]) -> dict[str, tuple[float, float]]:
+    """Return the latest value of every metric of the model, and its epoch, by name."""
+    found = {}
+    for row in rows:
+        for name, value in row.items():
+            if not is_engine_metric(name):
+                found[name] = (value, row["epoch"])
+    return found
+
+
 def last_value(rows: Sequence[MetricRow], name: str) -> float | None:
     """Return the latest value of a metric, or None if no row has it."""
     for row in reversed(rows):
@@ -65,7 +75,7 @@ def model_metrics(rows: Sequence[MetricRow]) -> list[str]:
 
     Log-likelihoods are left out, since charts and summaries treat them by themselves.
     """
-    return [name for name in _own_metrics(rows) if len(_values(rows, name)) > 1]
+    return [name for name in _own_metrics(rows) if len({value for _, value in metric_points(rows, name)}) > 1]
 
 
 def summary_metrics(rows: Sequence[MetricRow]) -> list[str]:
@@ -75,14 +85,8 @@ def summary_metrics(rows: Sequence[MetricRow]) -> list[str]:
 
 
 def _own_metrics(rows: Sequence[MetricRow]) -> list[str]:
-    names: set[str] = set()
-    for row in rows:
-        names.update(row)
+    names = {name for row in rows for name in row}
     return sorted(name for name in names if name not in METRIC_LABELS and not is_engine_metric(name))
-
-
-def _values(rows: Sequence[MetricRow], name: str) -> set[float]:
-    return {value for _, value in metric_points(rows, name)}
 
 
 def median_speed(rows: Sequence[MetricRow]) -> float | None:

@@ -195,7 +195,7 @@ class BarDisplay(Display):
         self._train_bar: TaskID | None = None
 
     def _show_ingest(self, progress: IngestProgress) -> None:
-        """Move the bar."""
+        """Move the bar of the ingest."""
         if progress.stage not in STAGES:
             if self._ingest_bar is not None:
                 self.bars.update(self._ingest_bar, completed=1.0, note="done", left="")
@@ -206,7 +206,7 @@ class BarDisplay(Display):
         self.bars.update(self._ingest_bar, completed=self._ingest.share, note=note, left=self._ingest.left)
 
     def _show_training(self, event: Event) -> None:
-        """Move the bar with shards and cells, and show the metrics of every epoch."""
+        """Move the bar of the training, and show the metrics of each epoch."""
         if isinstance(event, RunStarted) and event.epoch < event.epochs:
             for line in notes_on_start(event, self.page):
                 self.bars.console.print(line, highlight=False)

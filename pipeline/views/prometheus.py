@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...io.extras import needing
 from ..engine.events import Event
 from ..formatting import capitalize, label
-from .history import is_engine_metric
+from .history import latest_measures
 from .status import RunStatus
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def metric_families(status: RunStatus) -> "Iterator[GaugeMetricFamily]":
     yield _gauge(status, "epoch_seconds", "Duration of the last epoch in seconds", row.get("seconds", 0.0))
     yield _gauge(status, "running", "1 while training", float(status.state == "running"))
     yield _gauge(status, "last_event_timestamp_seconds", "Time of the last event", status.updated)
-    for name, value in _latest_measures(status).items():
+    for name, (value, _) in latest_measures(status.rows).items():
         yield _gauge(status, name, f"{capitalize(label(name))} at its last evaluation", value)
 
 
@@ -44,16 +44,6 @@ def metric_families_of_runs(statuses: Iterable[RunStatus]) -> "list[GaugeMetricF
             else:
                 found[family.name] = family
     return list(found.values())
-
-
-def _latest_measures(status: RunStatus) -> dict[str, float]:
-    """Return the latest value of every metric that comes from the model."""
-    found: dict[str, float] = {}
-    for row in status.rows:
-        for name, value in row.items():
-            if not is_engine_metric(name):
-                found[name] = value
-    return found
 
 
 def _gauge(status: RunStatus, name: str, text: str, value: float) -> "GaugeMetricFamily":

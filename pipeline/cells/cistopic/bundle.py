@@ -136,13 +136,13 @@ class Bundle:
         }
         if settings.optimize_interval > 0:
             # Only this form of the file holds one prior per topic.
-            alpha, eta = _priors(model)
+            learned = model._fitted().shared
             parameters |= {
                 "backend": "tomotopy",
                 "alpha_input": settings.alpha,
                 "eta_input": settings.eta,
-                "alpha": alpha.tolist(),
-                "eta": eta,
+                "alpha": np.asarray(learned["alpha"], np.float64).tolist(),
+                "eta": float(learned["beta"]),
                 "tomotopy_version": "",
             }
         return parameters
@@ -164,12 +164,6 @@ class Bundle:
         with replacing(self.statistics) as path:
             path.write_text(json.dumps(found) + "\n")
         return found
-
-
-def _priors(model: LDA) -> tuple[np.ndarray, float]:
-    """Return alpha (K,) and beta of a trained model."""
-    shared = model._fitted().shared
-    return np.asarray(shared["alpha"], np.float64), float(shared["beta"])
 
 
 # --- counts ---

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where models are trained, and who observes it."""
+    """Where models are trained, what is called with their events, and whether earlier models are replaced."""
 
     client: "Client | None" = None
     callbacks: Sequence[Callback] = ()

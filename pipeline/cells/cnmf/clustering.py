@@ -61,7 +61,7 @@ def count_neighbors(n_rows: int, n_components: int, share: float) -> int:
 
 
 def cluster(rows: np.ndarray, n_components: int) -> Clusters:
-    """Cluster rows of length 1."""
+    """Divide rows of Euclidean length 1 into clusters by k-means, and find the median of each cluster."""
     with needing("sklearn", "corpusmill[cnmf]", "clustering"):
         from sklearn.cluster import KMeans
 

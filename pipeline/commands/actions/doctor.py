@@ -177,7 +177,7 @@ class Scratch:
 
     @cached_property
     def store(self) -> Store:
-        """The folder."""
+        """The folder that the checks write to."""
         return self.parent.child(self.name)
 
     def __enter__(self) -> "Scratch":

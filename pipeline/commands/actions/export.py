@@ -9,7 +9,7 @@ from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic, weight_of, words_of
 from . import Facts
-from .card import write_card
+from .hub import write_card
 from .models import load_topic_model, load_vector_model
 
 #: Words per topic, as many as MALLET writes by default.

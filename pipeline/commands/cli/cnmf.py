@@ -92,7 +92,7 @@ def factorize(
     with open_session(config, as_json) as session:
         trained = train_restarts(study, share, skip_completed_runs, client=session.client, callbacks=[session.display])
     facts = {"name": name, "planned": len(planned), "trained": len(trained)}
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @cnmf.command("k_selection_plot")
@@ -119,7 +119,7 @@ def k_selection_plot(
     path = study.result("k_selection.png")
     plot_selection(selection, path)
     facts = dict(selection) | {"plot": str(path)}
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @cnmf.command()
@@ -175,7 +175,7 @@ def consensus(
         for number, group in zip(numbers, groups, strict=True):
             plot_clusters(group, chosen, study.result(f"clustering.k_{number}.dt_{chosen.label}.png"))
     facts["folder"] = str(study.folder)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 def _progress(is_quiet: bool) -> "Progress":

@@ -41,22 +41,18 @@ class Failure:
     code: ExitCode
 
     @property
-    def status(self) -> str:
-        """What ``--json`` prints as the status: locked, terminated or failed."""
-        if self.code is ExitCode.LOCKED:
-            return "locked"
-        if self.is_stop:
-            return "terminated"
-        return "failed"
-
-    @property
     def is_stop(self) -> bool:
         """Whether a signal stopped the command."""
         return self.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
     def as_json(self) -> dict[str, str | int]:
-        """Return this failure as ``--json`` prints it."""
-        return {"status": self.status, "error": self.message, "exit_code": int(self.code)}
+        """Return what ``--json`` prints."""
+        status = "failed"
+        if self.code is ExitCode.LOCKED:
+            status = "locked"
+        elif self.is_stop:
+            status = "terminated"
+        return {"status": status, "error": self.message, "exit_code": int(self.code)}
 
 
 def explain(error: BaseException, command: str = "") -> Failure:

@@ -56,7 +56,7 @@ def explore(
     explorer = open_page(url, corpus, limit, labels, compare)
     if html is not None:
         facts = {"page": html, "bytes": write_html(explorer, html)}
-        show.result(facts, as_json, lambda: show.facts(facts))
+        show.result(facts, as_json)
         return
 
     def report(address: str) -> None:

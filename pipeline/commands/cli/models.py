@@ -201,7 +201,7 @@ def transform(
             facts = {"out": out, "files": len(documents.chunks), "columns": columns, **counts}
             if isinstance(estimator, TopicModel) and estimator.topic_names_:
                 facts["topic_names"] = dict(estimator.topic_names_)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @click.command(short_help="Write a model as files for other tools.")
@@ -240,4 +240,4 @@ def export(model: str, out: str, file_format: str, corpus: str | None, part: str
     from ..actions.export import export as export_topics
 
     facts = export_topics(model, out, file_format, corpus, part)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)

@@ -148,7 +148,7 @@ def rollback(url: str, version: int | None, as_json: bool) -> None:
     from ...publishing.versions import Versions
 
     facts = Versions(url).rollback(version)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @click.command()

@@ -25,7 +25,7 @@ def inspect(url: str, as_json: bool) -> None:
     from ..actions.inspect import inspect as describe
 
     facts = describe(url)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @click.command()
@@ -56,7 +56,7 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
     else:
         path = write_comparison(url, other, out)
     facts = {"report": path}
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @click.command()

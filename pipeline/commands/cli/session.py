@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -69,7 +70,7 @@ def open_session(
             client = None
         else:
             if not as_json:  # Dask takes a second, and workers take some more
-                _report_cluster(f"{cluster.kind}; starting")
+                _report("cluster", f"{cluster.kind}; starting")
             stack.enter_context(_quiet_libraries(debug))
             client = stack.enter_context(_open_cluster(cluster, compare_versions))
         session = Session(client, stack.enter_context(display(quiet=as_json)))
@@ -90,22 +91,18 @@ def _open_cluster(cluster: "ClusterConfig", compare_versions: bool) -> Iterator[
         with delay_interrupts() if starts_workers_here else nullcontext():
             client = stack.enter_context(open_cluster(**cluster.arguments()))
         assert client is not None, "only a synchronous configuration has no cluster"
-        await_cluster(client, _report_cluster)
+        await_cluster(client, partial(_report, "cluster"))
         # Workers that start here have the libraries of this process.
         if compare_versions and not starts_workers_here:
             if differences := differences_on_cluster(client):
-                _report_cluster(f"{differences}: results may differ, so install the same versions everywhere")
+                _report("cluster", f"{differences}: results may differ, so install the same versions everywhere")
             elif widths := width_differences(client.run(kernel_vectors)):
-                _report_cluster(widths)
+                _report("cluster", widths)
         yield client
 
 
-def _report_cluster(sentence: str) -> None:
-    click.echo(f"cluster: {sentence}", err=True)
-
-
-def _report_metrics(sentence: str) -> None:
-    click.echo(f"metrics: {sentence}", err=True)
+def _report(subject: str, sentence: str) -> None:
+    click.echo(f"{subject}: {sentence}", err=True)
 
 
 @contextmanager
@@ -147,7 +144,7 @@ def job_metrics(config: "Config", url: str) -> Iterator["BatchJob"]:
     """Yield the job's metrics, and write them to ``run.metrics_file`` at the end, whether the job succeeds or fails."""
     from ...views.prometheus import BatchJob, metrics_file
 
-    with metrics_file(config.run.metrics_file, BatchJob(url, config.model.kind), _report_metrics) as job:
+    with metrics_file(config.run.metrics_file, BatchJob(url, config.model.kind), partial(_report, "metrics")) as job:
         try:
             yield job
         except BaseException as error:

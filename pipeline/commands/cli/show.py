@@ -31,12 +31,14 @@ STATUS_COLOURS = {"fine": "green", "advice": "yellow", "problem": "red"}
 MAX_NEIGHBOURS = 6
 
 
-def result(found: Mapping[str, object], as_json: bool, show: Callable[[], None]) -> None:
-    """Print a result as one JSON object, or call ``show`` to print it as text."""
+def result(found: Mapping[str, object], as_json: bool, show: Callable[[], None] | None = None) -> None:
+    """Print a result as one JSON object, or as text: by ``show``, or one named value per line."""
     if as_json:
         click.echo(json.dumps(found))
-    else:
+    elif show is not None:
         show()
+    else:
+        facts(found)
 
 
 def _echo(text: str = "") -> None:

@@ -160,7 +160,7 @@ def graph(
             comments="" if comments == "none" else comments,
         )
     facts = inspect(graph)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json)
 
 
 @click.command()

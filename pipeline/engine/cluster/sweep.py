@@ -78,36 +78,40 @@ def submit_updates(
     return groups, submit_graph(client, calls, places)
 
 
-class ClusterSweep:
+#: Raises the error of the task with a key.
+Fail = Callable[[str, BaseException | None], NoReturn]
+
+
+class ClusterTasks:
+    """Tasks on the workers of a client, one per worker, which send messages while they run."""
+
+    def __init__(self, client: "Client", fail: Fail):
+        self._client = client
+        self._fail = fail
+        # Futures of tasks that have finished, and messages of workers about what they have done.
+        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    @property
+    def receiver(self) -> Callable[[object], None]:
+        """Receives messages of workers."""
+        return self._events.put
+
+
+class ClusterSweep(ClusterTasks):
     """One sweep of some shards. ``tokens`` has the size of each of them by its position."""
 
-    def __init__(
-        self,
-        client: "Client",
-        phase: SweepPhase,
-        tokens: Mapping[int, int],
-        on_swept: OnSwept,
-        fail: Callable[[str, BaseException | None], NoReturn],
-    ):
-        self._client = client
+    def __init__(self, client: "Client", phase: SweepPhase, tokens: Mapping[int, int], on_swept: OnSwept, fail: Fail):
+        super().__init__(client, fail)
         self._phase = phase
         self._pool = f"{phase.name}-{uuid.uuid4().hex[:8]}"
         self._tokens = tokens
         self._on_swept = on_swept
-        self._fail = fail
-        # Futures of tasks that have finished, and messages of workers about shards that they have swept.
-        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._running: dict[str, str] = {}  # key of a task: address of the worker that it is meant for
         self._used: set[str] = set()  # addresses of the workers that have or had a task
         self._futures: list[Future] = []  # Dask cancels a task whose future is gone
         self._look_at = time.monotonic() + LOOK_SECONDS
         self._found: list[Contribution] = []
         self._finished = 0.0  # time at which the last task finished
-
-    @property
-    def receiver(self) -> Callable[[object], None]:
-        """Receives messages of workers."""
-        return self._events.put
 
     @property
     def keys(self) -> list[str]:
@@ -237,7 +241,7 @@ class ClusterSweep:
         return sorted(helpers)
 
 
-class ClusterGrid:
+class ClusterGrid(ClusterTasks):
     """One attempt to train the grid of a step. It fails if one of its workers is lost."""
 
     def __init__(
@@ -246,22 +250,14 @@ class ClusterGrid:
         plan: GridPlan,
         contributions: list[Contribution],
         on_cells: Callable[[str, int, float], None],
-        fail: Callable[[str, BaseException | None], NoReturn],
+        fail: Fail,
     ):
-        self._client = client
+        super().__init__(client, fail)
         self._plan = plan
         self._sources = [contribution.source for contribution in contributions]
         self._on_cells = on_cells
-        self._fail = fail
         self._places = {f"grid-{plan.attempt}-{a}": a for a in dict.fromkeys(plan.addresses)}
         self._results: dict[str, list[AppliedBlock]] = {}  # by key of the task
-        # Futures of tasks that have finished, and messages of workers about cells that they have trained.
-        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    @property
-    def receiver(self) -> Callable[[object], None]:
-        """Receives messages of workers."""
-        return self._events.put
 
     @property
     def keys(self) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
+from ....io.messages import pluralize
 from ...formatting import format_bytes, format_duration
 from ..limits import memory_limits, out_of_memory_kills
 
@@ -52,7 +53,9 @@ def address_of(client: "Client") -> str:
 
 
 def _limits_of(workers: dict[str, Any]) -> str:
-    return ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in workers.values()}))
+    """Return the memory limits of the workers for a message: those that differ, or "none"."""
+    limits = sorted({worker["memory_limit"] or 0 for worker in workers.values()})
+    return ", ".join(format_bytes(limit) if limit else "none" for limit in limits)
 
 
 def _describe_paused(workers: dict[str, Any]) -> str:
@@ -67,10 +70,10 @@ def _describe_killed(kills: int, workers: dict[str, Any]) -> str:
     """Return that the system has killed workers, and what to do."""
     least = memory_limits()[0]
     return (
-        f"the system killed workers {kills} times, because their memory was full: {format_bytes(int(least.value))} are "
-        f"allowed to all processes here ({least.source}), and each worker plans with its own limit "
-        f"({_limits_of(workers)}): lower memory_limit, use fewer workers, or stop other programs, then resume the run; "
-        f"committed epochs are safe"
+        f"the system killed workers {pluralize(kills, 'time')}, because their memory was full: "
+        f"{format_bytes(int(least.value))} are allowed to all processes here ({least.source}), and each worker plans "
+        f"with its own limit ({_limits_of(workers)}): set a lower memory_limit, use fewer workers, or stop other "
+        f"programs, then resume the run; committed epochs are safe"
     )
 
 

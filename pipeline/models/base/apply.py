@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ....io.errors import DataError
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, Store
+from ....io.stores.store import Arrays, JsonObject, Store
 from ....io.text.vocabulary import find_word_ids, translate_words
 from ....kernels import random
 from ...engine.algorithm import add
@@ -244,30 +244,10 @@ DESCRIPTION = "_transform.json"
 PART = re.compile(r"part-\d{6}\.parquet")
 
 
-class Origin(TypedDict):
-    """What the weights in a folder were computed from."""
+def claim(folder: Store, origin: JsonObject, replace: bool) -> None:
+    """Record what the weights in a folder are computed from, before the first file is written.
 
-    model: str  # digest of the arrays and the parameters
-    corpus: str  # digest of the documents
-    part: str
-    columns: list[str]
-    top: int | None
-
-
-def origin_of(model_digest: str, corpus: Corpus, top: int | None) -> Origin:
-    """Return what the weights of a corpus by a model are computed from."""
-    return Origin(
-        model=model_digest,
-        corpus=corpus.hash,
-        part=corpus.part,
-        columns=corpus.kept_columns,
-        top=top,
-    )
-
-
-def claim(folder: Store, origin: Origin, replace: bool) -> None:
-    """Record what a folder is going to have, before the first file is written.
-
+    ``origin`` has digests of the ``model`` and of the ``corpus``, and the ``part``, the ``columns`` and the ``top``.
     Raises DataError if the folder has other files, or weights of another origin, unless ``replace`` is True.
     """
     if not replace:
@@ -275,7 +255,7 @@ def claim(folder: Store, origin: Origin, replace: bool) -> None:
     folder.write_json(DESCRIPTION, origin)
 
 
-def _check_free(folder: Store, origin: Origin) -> None:
+def _check_free(folder: Store, origin: JsonObject) -> None:
     # File managers leave hidden files in any folder.
     names = [name for name in folder.names() if not name.startswith(".") and name != DESCRIPTION]
     way_out = "choose another folder, or replace them with --replace (in Python, replace=True)"

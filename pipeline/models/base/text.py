@@ -12,7 +12,7 @@ from ....io.data import Data
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import Store
+from ....io.stores.store import JsonObject, Store
 from ....io.text.vocabulary import find_word_ids
 from ...engine.algorithm import DataT
 from ...engine.data import TrainingData
@@ -20,7 +20,7 @@ from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
 from ..vectors.similarity import unit_vector
 from . import apply
-from .apply import TransformCounts, claim, delete_others, origin_of
+from .apply import TransformCounts, claim, delete_others
 from .estimator import Estimator
 from .inputs import (
     DataLike,
@@ -78,10 +78,12 @@ class TextEstimator(Estimator[DataT]):
 
     def _names(self) -> list[str]:
         """Return the names of the columns in this order: words, names of a matrix's columns, or their numbers."""
-        inputs = columns_of(self._fitted())
-        if inputs is None:
+        model = self._fitted()
+        inputs = columns_of(model)
+        if inputs is None and model.has_words:
             return self.words_
-        return inputs.names or [str(number) for number in range(inputs.n_columns)]
+        names = None if inputs is None else inputs.names
+        return names or [str(number) for number in range(self.n_features_in_)]
 
     # --- further documents ---
 
@@ -225,7 +227,8 @@ class TextEstimator(Estimator[DataT]):
             raise DataError(f"{corpus.title}: has a column topics of its own: leave top out, or ingest without it")
         target = Store(out)
         digest = f"{self._fitted().digest()}-{self._parameters_digest()}"
-        claim(target, origin_of(digest, corpus, top), replace)
+        origin: JsonObject = {"model": digest, "corpus": corpus.hash, "part": corpus.part}
+        claim(target, origin | {"columns": corpus.kept_columns, "top": top}, replace)
         names = dict(self._topic_names)
         counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names, top)
         delete_others(target, len(corpus.chunks))

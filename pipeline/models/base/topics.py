@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
@@ -21,12 +20,7 @@ from .inputs import DataLike, check_count, corpus_of
 from .text import TextEstimator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from distributed import Client
-
-    #: Documents in any form that can serve as a reference corpus.
-    Documents = Corpus | str | os.PathLike[str] | ArrayLike | Sequence[str] | Sequence[Sequence[str]]
 
 
 class TopicModel(TextEstimator[DataT]):
@@ -115,7 +109,7 @@ class TopicModel(TextEstimator[DataT]):
 
     def coherence(
         self,
-        data: "Documents",
+        data: DataLike,
         measure: str = "npmi",
         topn: int = 10,
         window: int | None = None,
@@ -195,7 +189,7 @@ class TopicModel(TextEstimator[DataT]):
         check_count(topn, "topn")
         return topic_diversity(self.topic_words(topn))
 
-    def _reference_corpus(self, data: "Documents") -> Corpus:
+    def _reference_corpus(self, data: DataLike) -> Corpus:
         checked = self._checked_input(data)
         if isinstance(checked, Matrix):
             raise DataError(f"{checked.title}: a matrix has no words; coherence needs a corpus of documents")

@@ -23,7 +23,7 @@ from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_data
 from ..base.blocks import equal_blocks
-from ..base.inputs import CheckedInput, DataLike, InputMatrix, MatrixColumns, columns_of, corpus_of, read_input
+from ..base.inputs import CheckedInput, DataLike, InputMatrix, MatrixColumns, corpus_of, read_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
 from ..base.text import held_out_documents, not_documents
@@ -376,16 +376,6 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
     def vectors_(self) -> WordVectors:
         """The columns' factor as word vectors, which save as Parquet, Zarr, safetensors and text."""
         return WordVectors(self._names(), self._W)
-
-    def _names(self) -> list[str]:
-        """Return the names of the columns of `components_`: words, names of a matrix's columns, or their numbers."""
-        model = self._fitted()
-        if model.has_words:
-            return self.words_
-        columns = columns_of(model)
-        if columns is not None and columns.names is not None:
-            return columns.names
-        return [str(column) for column in range(len(self._W))]
 
     @property
     def topic_sizes_(self) -> np.ndarray:

@@ -25,6 +25,7 @@ from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
 from .deltas import computed, computed_whole, cut_sums, is_smaller, late, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
+from .inference import FrobeniusScores
 from .rows import (
     AnyFactor,
     PreparedRows,
@@ -40,7 +41,6 @@ from .rows import (
     gram_of,
     n_rows_of,
 )
-from .scores import FrobeniusScores
 
 Factor = Literal["W", "H"]
 

@@ -13,8 +13,8 @@ from ....kernels.nmf import products, solvers
 from ...engine.algorithm import Address, Metrics, ModelView, Shard, SweepResult
 from .deltas import cut_sums, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
+from .inference import FactorScores
 from .rows import AnyFactor, PreparedRows, Rows, StreamedChunk, StreamedFactor, by_row, gram_of, n_rows_of
-from .scores import FactorScores
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,25 @@ class RowSums(Merge):
 
     def add(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
         """Add each row of the sum in one pass. If possible, add to a delta that has all rows."""
-        return merge_deltas(deltas, self.sum_at, may_overwrite)
+        if len(deltas) == 1:
+            return deltas[0]
+        rows = _union([delta["rows"] for delta in deltas])
+        result: Arrays = {"rows": rows}
+        if "statistics" in deltas[0]:
+            # Statistics are small, and always on the host.
+            statistics = [(_positions(rows, delta["rows"]), delta["statistics"]) for delta in deltas]
+            result["statistics"] = add_checked(sum_on_host, len(rows), statistics)
+        listed = [delta for delta in deltas if "contexts" in delta]
+        if not listed:
+            result["sums"] = add_checked(self.sum_at, len(rows), _sums_at(deltas, rows))
+            return result
+        RESIDENTS.bring_back(delta["sums"] for delta in deltas)
+        result["sum_rows"] = _union([rows_of_sums(delta) for delta in deltas])
+        result["sums"] = _add_sums(deltas, result["sum_rows"], may_overwrite)
+        for name in ("contexts", "context_rows"):
+            result[name] = np.concatenate([delta[name] for delta in listed])
+        result["salt"] = listed[0]["salt"]
+        return result
 
     def exact_bytes(self, step: int) -> int | None:
         """Return 0 in the first epoch, whose sums of sparse seeds are integers.
@@ -59,32 +77,6 @@ class RowSums(Merge):
     def sum_at(self) -> SumAt:
         """The function that adds rows."""
         return kernels("random_indexing.accumulate", self.device).sum_at
-
-
-def merge_deltas(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = False) -> Arrays:
-    """Add deltas of the same block. Raises DataError if a sum exceeds 32 bits.
-
-    ``sum_at`` adds the sums of all rows. With ``may_overwrite``, the result may use the memory of the deltas.
-    """
-    if len(deltas) == 1:
-        return deltas[0]
-    rows = _union([delta["rows"] for delta in deltas])
-    result: Arrays = {"rows": rows}
-    if "statistics" in deltas[0]:
-        # Statistics are small, and always on the host.
-        statistics = [(_positions(rows, delta["rows"]), delta["statistics"]) for delta in deltas]
-        result["statistics"] = add_checked(sum_on_host, len(rows), statistics)
-    listed = [delta for delta in deltas if "contexts" in delta]
-    if not listed:
-        result["sums"] = add_checked(sum_at, len(rows), _sums_at(deltas, rows))
-        return result
-    RESIDENTS.bring_back(delta["sums"] for delta in deltas)
-    result["sum_rows"] = _union([rows_of_sums(delta) for delta in deltas])
-    result["sums"] = _add_sums(deltas, result["sum_rows"], may_overwrite)
-    for name in ("contexts", "context_rows"):
-        result[name] = np.concatenate([delta[name] for delta in listed])
-    result["salt"] = listed[0]["salt"]
-    return result
 
 
 def cut_delta(delta: Arrays, bounds: Sequence[int]) -> list[Arrays]:

@@ -145,7 +145,11 @@ class SkipGramEstimator(CorpusEstimator):
         )
 
     def _check_corpus(self, data: Corpus, frequency: np.ndarray) -> int:
-        """Return the number of rows of the model: those up to the last word that occurs min_count times."""
+        """Return how many words of the vocabulary, which is sorted by frequency, the model has rows for.
+
+        They are the words up to the last one that occurs ``min_count`` times or more; ``frequency`` (V,) int64 is how
+        often each word occurs. Raises DataError if no word does, or if no word has a neighbour.
+        """
         if not data.is_ordered:
             raise DataError(f"{data.title}: a bag of words, whose words have no neighbours: ingest the text itself")
         frequent = np.flatnonzero(frequency >= self.min_count)

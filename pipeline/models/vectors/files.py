@@ -394,23 +394,6 @@ def _read_binary(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes]
     return words, vectors, buffer[start:] + file.read(BINARY_BYTES_PER_READ)
 
 
-def _read_counts(path: str, words: list[str], encoding: str, unicode_errors: str) -> np.ndarray:
-    count_of: dict[str, int] = {}
-    try:
-        with _opened(path) as file:
-            for line in file:
-                # A word may have blanks. The first of equal words counts, as for the vectors.
-                word, count = line.rsplit(None, 1)
-                count_of.setdefault(word.decode(encoding, unicode_errors), int(count))
-        return np.array([count_of[word] for word in words], np.int64)
-    except KeyError as error:
-        raise DataError(f"{path}: has no count for the word {error}") from None
-    except DataError:
-        raise
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{path}: not a file of lines 'word count' ({error})") from None
-
-
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """Open a file as a stream, decompressed by the ending of its name."""

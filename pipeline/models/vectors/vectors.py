@@ -233,69 +233,6 @@ class WordVectors:
         """
         return self.vectors / self._lengths[:, None]
 
-    def get_mean_vector(
-        self,
-        keys: Sequence[Key | np.ndarray],
-        weights: Sequence[float] | np.ndarray | None = None,
-        pre_normalize: bool = True,
-        post_normalize: bool = False,
-        ignore_missing: bool = True,
-    ) -> np.ndarray:
-        """Return the weighted mean of some vectors: their weighted sum, divided by the sum of the absolute weights.
-
-        Parameters
-        ----------
-        keys : sequence of str, int or numpy.ndarray
-            Words, indices of rows, or vectors (D,).
-        weights : sequence of float, optional
-            One weight per key. By default 1 for each.
-        pre_normalize : bool, default=True
-            Scale the vectors of words to length 1 first. Vectors given in place of words count as they are.
-        post_normalize : bool, default=False
-            Scale the mean to length 1.
-        ignore_missing : bool, default=True
-            Skip unknown words. Otherwise they are an error.
-
-        Returns
-        -------
-        numpy.ndarray
-            (D,) float32.
-
-        Raises
-        ------
-        KeyError
-            If a word is unknown and ``ignore_missing`` is False.
-        ValueError
-            If there are no keys, or not one weight per key.
-
-        Examples
-        --------
-        >>> from corpusmill import WordVectors
-        >>> wv = WordVectors(["cat", "dog", "car"], [[3, 4], [4, 3], [-4, 3]])
-        >>> wv.get_mean_vector(["cat", "dog"], pre_normalize=False)
-        array([3.5, 3.5], dtype=float32)
-        """
-        if len(keys) == 0:
-            raise ValueError("no keys to take the mean of: give at least one word or vector")
-        if weights is None:
-            weights = np.ones(len(keys), np.float32)
-        if len(keys) != len(weights):
-            raise ValueError(f"{len(keys)} keys, but {len(weights)} weights: give one weight per key")
-        total = np.zeros(self.vector_size, np.float32)
-        total_weight = 0.0
-        for key, weight in zip(keys, weights, strict=True):
-            if isinstance(key, np.ndarray):
-                vector = key
-            elif key in self or not ignore_missing:
-                vector = self.get_vector(key, norm=pre_normalize)
-            else:
-                continue
-            # float32 throughout, as in gensim, so that similarities agree to the last digits.
-            total += np.float32(weight) * vector
-            total_weight += abs(float(weight))
-        mean = total / np.float32(total_weight or 1.0)
-        return unit_vector(mean) if post_normalize else mean
-
     # --- similarities ---
 
     def similarity(self, w1: Key, w2: Key) -> float:
@@ -369,7 +306,12 @@ class WordVectors:
         if not isinstance(topn, Integral):
             raise ValueError(f"topn is {topn!r}: choose an integer")
         keys, weights = _weighted(_as_list(positive), _as_list(negative))
-        direction = unit_vector(self.get_mean_vector(keys, weights, ignore_missing=False))
+        total = np.zeros(self.vector_size, np.float32)
+        for key, weight in zip(keys, weights, strict=True):
+            # float32 throughout, as in gensim, so that similarities agree to the last digits.
+            total += np.float32(weight) * (key if isinstance(key, np.ndarray) else self.get_vector(key, norm=True))
+        # The mean, as in gensim, for the same reason.
+        direction = unit_vector(total / np.float32(sum(map(abs, weights)) or 1.0))
         searched = slice(restrict_vocab or None)
         similarities = self.vectors[searched] @ direction / self._lengths[searched]
         for key in keys:

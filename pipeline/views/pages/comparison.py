@@ -22,7 +22,7 @@ def render_comparison(both: Mapping[str, Contents]) -> str:
     version = max(left.versions.get("corpusmill", ""), right.versions.get("corpusmill", ""))
     values = {
         "title": f"{names[0]} and {names[1]}",
-        "lead": _lead(left, right),
+        "lead": " | ".join(dict.fromkeys(f"{contents.title}: {contents.lead}" for contents in both.values())),
         "version": version,
         "figures": Table("Final figures", [*names, "change"], _figure_rows(figures(left.rows), figures(right.rows))),
         "charts": _charts(both),
@@ -31,13 +31,6 @@ def render_comparison(both: Mapping[str, Contents]) -> str:
         "configs": {name: contents.config for name, contents in both.items()},
     }
     return render_template("comparison.html.j2", values)
-
-
-def _lead(left: Contents, right: Contents) -> str:
-    leads = [f"{contents.title}: {contents.lead}" for contents in (left, right)]
-    if leads[0] == leads[1]:
-        return leads[0]
-    return " | ".join(leads)
 
 
 # --- figures ---
@@ -67,17 +60,13 @@ def figures(rows: Sequence[MetricRow]) -> dict[str, float]:
 def _figure_rows(left: Mapping[str, float], right: Mapping[str, float]) -> dict[str, list[str]]:
     rows = {}
     for name in {**left, **right}:
+        cells = [_format_value(name, found[name]) if name in found else _MISSING for found in (left, right)]
         change = ""
         if name in left and name in right:
-            change = _format_change(name, right[name] - left[name])
-        rows[_heading(name)] = [_format_figure(name, left), _format_figure(name, right), change]
+            difference = right[name] - left[name]
+            change = (MINUS_SIGN if difference < 0 else "+") + _format_value(name, abs(difference))
+        rows[_heading(name)] = [*cells, change]
     return rows
-
-
-def _format_figure(name: str, found: Mapping[str, float]) -> str:
-    if name not in found:
-        return _MISSING
-    return _format_value(name, found[name])
 
 
 def _format_value(name: str, value: float) -> str:
@@ -86,11 +75,6 @@ def _format_value(name: str, value: float) -> str:
     if abs(value) < 100 and value != int(value):
         return with_minus_sign(f"{value:.4f}")
     return with_minus_sign(format_number(value))
-
-
-def _format_change(name: str, change: float) -> str:
-    sign = MINUS_SIGN if change < 0 else "+"
-    return sign + _format_value(name, abs(change))
 
 
 def _heading(name: str) -> str:
@@ -128,10 +112,8 @@ def _differing_settings(left: Settings, right: Settings) -> dict[str, list[str]]
 def _differences(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, list[str]]:
     """Return both values of each key whose values differ."""
     keys = {**left, **right}
-    return {key: [_shown(left, key), _shown(right, key)] for key in keys if left.get(key) != right.get(key)}
-
-
-def _shown(values: Mapping[str, object], key: str) -> str:
-    if key not in values:
-        return _MISSING
-    return str(values[key])
+    return {
+        key: [str(values.get(key, _MISSING)) for values in (left, right)]
+        for key in keys
+        if left.get(key) != right.get(key)
+    }

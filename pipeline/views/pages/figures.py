@@ -21,7 +21,7 @@ from .charts import HUES, Chart, build_chart
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure of the summary."""
+    """A number in the summary of a page, its name, and a note below it."""
 
     value: str
     name: str

@@ -247,9 +247,9 @@ def test_a_bad_entry_of_a_matrix_without_names_is_named_by_its_numbers():
 def test_a_wrong_number_of_names_is_refused(tmp_path):
     path = write_market(tmp_path / "x.mtx", COUNTS.T)
     names = write_names(tmp_path / "genes.txt", GENES[1:])
-    refuses(path, "its header says 5 rows, but 4 names are given", transpose=True, vocabulary_file=names)
+    refuses(path, "5 columns, but 4 names of columns; give one for each", transpose=True, vocabulary_file=names)
     path = write_h5ad(tmp_path / "x.h5ad", cells=CELLS[:5])
-    refuses(path, "x.h5ad, X: 7 rows, but 5 row names; write the file again")
+    refuses(path, "x.h5ad, X: 7 rows, but 5 names of rows; give one for each")
 
 
 @pytest.mark.parametrize(

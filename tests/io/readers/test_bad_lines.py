@@ -4,8 +4,7 @@ import json
 
 import pytest
 from corpusmill.io.errors import DataError
-from corpusmill.io.readers.bad_lines import KEPT_CHARACTERS
-from corpusmill.io.readers.batches import ReadOptions
+from corpusmill.io.readers.batches import KEPT_CHARACTERS, ReadOptions
 from corpusmill.io.readers.open import open_source
 
 SKIP = {"on_bad_line": "skip"}

@@ -190,8 +190,7 @@ def test_other_columns_than_those_with_usual_names_are_skipped(read, text):
 
 @pytest.mark.parametrize("header", ["source,target,count", "target,source,n", "protein1,protein2,combined_score"])
 def test_a_third_column_of_numbers_has_the_weights(read, header):
-    text = f"{header}\na,b,2\nb,c,3\n"
-    name = header.split(",")[2]
+    text, name = f"{header}\na,b,2\nb,c,3\n", header.split(",")[2]
     with pytest.warns(UserWarning, match=f"line 1: the third column, '{name}', is taken for weights; .*--unweighted"):
         found = read(text)
     assert edges_of(found) == both_ways({("a", "b"): 2.0, ("b", "c"): 3.0})

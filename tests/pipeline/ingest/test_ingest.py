@@ -146,7 +146,7 @@ def test_a_temporary_corpus_is_deleted_with_its_object():
 def test_names_of_columns():
     corpus = corpus_from(np.array([[0, 2], [1, 1]]), vocabulary=["cat", "dog"])
     assert corpus.vocabulary["word"].to_pylist() == ["dog", "cat"]
-    with pytest.raises(DataError, match="2 columns, but the vocabulary has 3 words"):
+    with pytest.raises(DataError, match="2 columns, but 3 names of columns; give one for each"):
         corpus_from(np.array([[0, 2], [1, 1]]), vocabulary=["cat", "dog", "elk"])
 
 

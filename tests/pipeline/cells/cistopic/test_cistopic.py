@@ -248,7 +248,7 @@ def test_learned_priors_are_recorded_in_the_form_that_holds_them(files):
 def test_a_wrong_number_of_names_is_refused_with_both_numbers(tmp_path):
     path = write_market(tmp_path / "x.mtx", planted().T)
     names = write_names(tmp_path / "names.txt", [f"n{row}" for row in range(59)])
-    with pytest.raises(DataError, match="its header says 60 columns, but 59 names are given"):
+    with pytest.raises(DataError, match="60 rows, but 59 names of rows; give one for each"):
         make_corpus(path, str(tmp_path / "tm"), names, names)
     with pytest.raises(DataError, match="give the names of its cells and regions with --cells and --regions"):
         make_corpus(path, str(tmp_path / "tm"), names, None)

@@ -70,6 +70,6 @@ def test_names_that_are_too_few_are_refused_with_the_file_of_the_matrix(tmp_path
     regions = write_names(tmp_path / "regions.txt", GENES)
     command = ("cistopic", matrix, "-o", tmp_path / "tm", "-t", "2")
     code, _, err = call(*command, "-c", write_names(tmp_path / "short.txt", CELLS[:-1]), "-r", regions)
-    assert (code, "x.npz, transposed: has 7 rows, but 6 names of rows are given" in err) == (4, True), err
+    assert (code, "x.npz, transposed: 7 rows, but 6 names of rows; give one for each" in err) == (4, True), err
     code, _, err = call(*command, "-c", cells, "-r", write_names(tmp_path / "short.txt", GENES[:-1]))
-    assert (code, "x.npz, transposed: has 5 columns, but the vocabulary has 4 words" in err) == (4, True), err
+    assert (code, "x.npz, transposed: 5 columns, but 4 names of columns; give one for each" in err) == (4, True), err

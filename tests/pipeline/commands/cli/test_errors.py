@@ -202,12 +202,6 @@ def test_a_folder_is_no_configuration(project, call):
     assert ".: this is a folder; name a YAML file" in error_line(err)
 
 
-def test_a_dashboard_that_cannot_be_reached_is_one_sentence(call):
-    code, _, err = call("watch", "http://127.0.0.1:9")
-    assert code == 4
-    assert "http://127.0.0.1:9: no dashboard of a run can be read here:" in error_line(err)
-
-
 def test_debug_shows_the_traceback(project, call):
     with pytest.raises(DataError, match="no corpus here"):
         call("train", "my.yaml", "--set", "corpus.url=none", "--debug")

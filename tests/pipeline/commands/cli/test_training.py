@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA, NMF
 from corpusmill.configs.redact import redact
+from corpusmill.io.stores.graph import Graph
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.formatting import model_title
 from corpusmill.pipeline.models.registry import MODEL_KINDS
@@ -203,6 +204,14 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
         code, out, _ = call("inspect", place, "--json")
         assert (code, json.loads(out)["kind"]) == (0, kind)
     assert call("watch", "run", "--once")[1].startswith(f"{kind} run: finished")
+
+
+def test_the_column_of_the_weights_of_edges_can_be_named(project, call):
+    Path("edges.csv").write_text("id,source,target,score\n1,a,b,2\n2,b,c,3\n")
+    for options, is_weighted in (((), False), (("--weight", "score"), True)):
+        assert call("graph", "edges.csv", "links", "--overwrite", *options)[0] == 0
+        assert Graph("links").is_weighted is is_weighted
+    assert "no column 'size' among" in call("graph", "edges.csv", "links", "--overwrite", "--weight", "size")[2]
 
 
 @pytest.mark.slow

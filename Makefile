@@ -13,7 +13,7 @@
 #   make same-bits    train small models of all kinds by the commit BASE=... and by the sources, and compare their bytes (CASES=lda,nmf)
 #   make fuzz         read changed files for SECONDS=60 and keep those that are neither read nor refused
 #   make bench-quick  run every benchmark once on tiny input
-#   make papers       measure every figure and table of the papers (DATA=folder of the corpora), and collect them on one page
+#   make papers       measure every figure and table of the papers (DATA=folder of the corpora), on a quiet machine: about 25 minutes
 #   make release      build and check the files of a release from the last commit, and print what to upload
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 

@@ -13,6 +13,9 @@ from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, to_host_after, wall_seconds
 from benchmarks.papers import word2vec_data_movement
 
+#: Words of the text of a quick run.
+QUICK_TEXT = 60
+
 
 @click.command()
 @click.option("--words", default=17_005_207, help="The default is the size of Text8.")
@@ -41,7 +44,7 @@ def measure_methods(session, words: int) -> None:
 
 def text_of(session, words: int):
     """Return the number of words, and random documents of about 330 words."""
-    n_words, words = (50, 60) if session.quick else (70_000, words)
+    n_words, words = (50, QUICK_TEXT) if session.quick else (70_000, words)
     chunk = random_documents(0, words, max(n_words, 300))
     places = np.arange(words, dtype=np.uint32)
     return n_words, Text(chunk.doc_ptr, (chunk.words % n_words).astype(np.uint32), places)

@@ -4,8 +4,8 @@
     python -m benchmarks.papers dissertation-figure-2.5 saberlda-table-2
     python -m benchmarks.papers --all
 
-A run writes NAME.json (the measured values), NAME.svg (the picture) and NAME.md (the table) to the folder of results,
-and the page index.html with everything that is in the folder.
+A run writes its record NAME.json to docs/measurements/papers, from which the page of all figures is made. Runs on tiny
+input, or with other parameters, are written to benchmarks/results/papers instead.
 """
 
 import os
@@ -26,6 +26,10 @@ from benchmarks.papers import page
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.registry import Figure, Parameter, converted
 
+#: Folder of runs on tiny input, or with other parameters.
+OTHER_RUNS = Path("benchmarks/results/papers")
+PAGE = Path("benchmarks/results/papers.html")
+
 
 @click.command(help=__doc__.replace("\n    python", "\n\b\n    python", 1))
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
@@ -34,19 +38,15 @@ from benchmarks.papers.registry import Figure, Parameter, converted
 @click.option("--all", "every", is_flag=True, help="Run all figures, each in a process of its own.")
 @click.option("--gpu", is_flag=True, help="Run the figures that need a CUDA device.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a parameter; lists as 8,16.")
-@click.option("--page", "only_page", is_flag=True, help="Run nothing; write the page of the results that exist.")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("benchmarks/results/papers"),
-    show_default=True,
-    help="Folder of the results.",
-)
+@click.option("--page", "only_page", is_flag=True, help="Run nothing; write the page of the records that exist.")
+@click.option("--results", type=click.Path(path_type=Path), help="Folder of the records.")
 def main(names, data, quick, every, gpu, settings, only_page, results):
     if not (names or every or gpu or only_page):
         if quick:
             with tempfile.TemporaryDirectory() as folder:
-                run_each(list(FIGURES), data, True, Path(folder))
+                failed = run_each(list(FIGURES), data, True, Path(folder))
+                write_page(Path(folder), Path(folder) / "index.html")
+            report(failed)
             return
         print_list()
         return
@@ -56,11 +56,23 @@ def main(names, data, quick, every, gpu, settings, only_page, results):
     if sum(map(bool, (names, every, gpu))) > 1:
         raise click.UsageError("name figures, or use --all, or use --gpu")
     chosen = [name for name, figure in FIGURES.items() if every or (gpu and figure.needs_device)]
+    results = results or (OTHER_RUNS if quick or settings else page.RECORDS)
     failed = run_each(chosen, data, quick, results)
     for name in names:
         run_here(FIGURES[name], Session(data, quick), settings, results)
-    path = page.write_page(results, FIGURES, NOT_MEASURED)
+    if not names:
+        write_page(results)
+    report(failed)
+
+
+def write_page(results: Path, path: Path = PAGE) -> None:
+    """Write the page of the records in a folder."""
+    page.write_page(path, page.read_results(results), FIGURES, NOT_MEASURED)
     print(f"page: {path}")
+
+
+def report(failed: list[str]) -> None:
+    """End with an error if figures failed."""
     if failed:
         raise click.ClickException(f"{len(failed)} figures failed: {', '.join(failed)}")
 
@@ -112,7 +124,7 @@ def run_in_process(name, data, quick, results, settings, environment) -> int:
 
 
 def run_here(figure: Figure, session: Session, settings: tuple[str, ...], results: Path) -> None:
-    """Measure one figure, write its files and print its table."""
+    """Measure one figure, write its record and print its table."""
     if figure.needs_device and not emulated() and not has_device():
         environment = dict(os.environ) | {EMULATOR: "9.0"}
         code = run_in_process(figure.name, session.data, True, results, settings, environment)
@@ -126,6 +138,7 @@ def run_here(figure: Figure, session: Session, settings: tuple[str, ...], result
         if name not in figure.parameters:
             raise click.UsageError(f"{figure.name} has no parameter {name!r}")
         changed[name] = converted(text, figure.parameters[name])
+    load = os.getloadavg()[0]
     wall = time.perf_counter()
     cpu = time.process_time()
     parameters, measured = figure.measure(session, changed)
@@ -135,14 +148,17 @@ def run_here(figure: Figure, session: Session, settings: tuple[str, ...], result
         cpu_seconds=time.process_time() - cpu,
         simulated=emulated(),
         quick=session.quick,
+        load=[round(load, 2), round(os.getloadavg()[0], 2)],
         measured=measured,
     )
     missing = set(figure.paper) - set(measured.values)
+    missing |= {one.claim.says for one in figure.verdicts(measured.values) if one.holds is None}
     # Other parameters give other labels.
     if missing and not (session.quick or settings):
         raise click.ClickException(f"{figure.name}: no value of ours for {', '.join(sorted(missing))}")
-    page.write_figure(results, figure, found)
-    print(page.table_of(figure, measured), flush=True)
+    command = f"python -m benchmarks.papers {figure.name}"
+    page.write_figure(results, figure, found, " ".join([command, *(f"--set {one}" for one in settings)]))
+    print(page.table_of(figure, found), flush=True)
 
 
 def has_device() -> bool:

@@ -10,6 +10,7 @@ from benchmarks.papers import (
     random_indexing_figures,
     saberlda_figures,
     word2vec_figures,
+    word2vec_tasks,
 )
 from benchmarks.papers.registry import Figure, read_figures
 
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parent / "figures"
 RUNS = {
     "dissertation-2.yaml": dissertation_lda.RUNS,
     "dissertation-3.yaml": nmf_figures.DISSERTATION_RUNS,
-    "dissertation-4.yaml": word2vec_figures.DISSERTATION_RUNS,
+    "dissertation-4.yaml": word2vec_figures.DISSERTATION_RUNS | word2vec_tasks.RUNS,
     "saberlda.yaml": saberlda_figures.RUNS | device_figures.SABERLDA_RUNS,
     "alo.yaml": nmf_figures.ALO_RUNS,
     "fullw2v.yaml": word2vec_figures.FULL_W2V_RUNS | full_w2v.RUNS | device_figures.FULL_W2V_RUNS,

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
 
 from benchmarks.common import Session, emulated
-from benchmarks.gpu.word2vec import measure_methods
+from benchmarks.gpu.data import QUICK_TOKENS
+from benchmarks.gpu.word2vec import QUICK_TEXT, measure_methods
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 from benchmarks.papers.saberlda_cuda import lda_bandwidth, lda_parts, lda_tuning
-from benchmarks.papers.vector_lengths import normalise
+from benchmarks.papers.vector_lengths import QUICK_NUMBERS, normalise
 
 
 def counted(session: Session, measure: Callable[[Session], None]) -> Measured:
@@ -67,9 +68,9 @@ def lengths(session: Session, numbers: int = 1 << 26) -> Measured:
 
 SABERLDA_RUNS = {
     # With fewer topics, the rows of so few documents would be dense, and G0 draws from sparse rows only.
-    "saberlda-figure-9b": Run(optimisations, {"topics": 128}, needs_device=True),
-    "saberlda-figure-10b": Run(tuning, {"topics": (16,)}, needs_device=True),
-    "saberlda-table-4": Run(bandwidth, {"topics": 16}, needs_device=True),
+    "saberlda-figure-9b": Run(optimisations, {"tokens": QUICK_TOKENS, "topics": 128}, needs_device=True),
+    "saberlda-figure-10b": Run(tuning, {"tokens": QUICK_TOKENS, "topics": (16,)}, needs_device=True),
+    "saberlda-table-4": Run(bandwidth, {"tokens": QUICK_TOKENS, "topics": 16}, needs_device=True),
 }
-FULL_W2V_RUNS = {"fullw2v-figure-6b": Run(word2vec, {}, needs_device=True)}
-RANDOM_INDEXING_RUNS = {"ri-figure-6.1": Run(lengths, {}, needs_device=True)}
+FULL_W2V_RUNS = {"fullw2v-figure-6b": Run(word2vec, {"words": QUICK_TEXT}, needs_device=True)}
+RANDOM_INDEXING_RUNS = {"ri-figure-6.1": Run(lengths, {"numbers": QUICK_NUMBERS}, needs_device=True)}

@@ -173,11 +173,12 @@ def speed_of_threads(
                 if turn:
                     times[label].append(wall)
         values |= {f"{corpus}: {label}, s per pass": min(seconds) for label, seconds in times.items()}
+        values[f"{corpus}: speed-up of 2 threads"] = min(times["1 thread"]) / min(times["2 threads"])
         docs, words = tokens_in_word_order(matrix)
         threads = (1, 2, 4, 8)
         counted = [counted_speedup(docs, words, counted_parts, n, True) for n in threads]
         for n, speedup in zip(threads[1:], counted[1:], strict=True):
-            values[f"{corpus}: speed-up of {n} threads"] = speedup
+            values[f"{corpus}: speed-up of {n} threads, by tokens of {counted_parts} x {counted_parts} tiles"] = speedup
         curves.append(Curve(f"{corpus}, counted", threads, counted))
     for corpus, seconds in PAPER_SECONDS.items():
         curves.append(Curve(f"{corpus}, paper", (1, 2, 4, 8), [seconds[0] / s for s in seconds], from_paper=True))
@@ -299,6 +300,7 @@ def samplers_over_time(
     def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
         samplers = {
             "sequential CGS": sampler("plain", topics, alpha=alpha),
+            "the shipped sequential CGS": sampler("sequential", topics, alpha=alpha),
             "mini-batches (AGA-LDA's algorithm)": sampler(
                 "minibatch", topics, alpha=alpha, documents=BATCH_DOCUMENTS[corpus]
             ),
@@ -321,8 +323,24 @@ def samplers_over_time(
     return measure_corpora(session, corpora, tokens, measure)
 
 
+# --- sizes of the corpora ---
+
+
+def sizes_of_corpora(session: Session, corpora: tuple[str, ...] = ("kos", "nips", "wikipedia")) -> Measured:
+    """Tables 2.2 and 2.6: documents, tokens and words of the corpora."""
+    values = {}
+    for corpus in corpora:
+        matrix = read(session, corpus)
+        values[f"{corpus}: documents D"] = matrix.shape[0]
+        values[f"{corpus}: tokens W"] = int(matrix.sum())
+        values[f"{corpus}: words V"] = matrix.shape[1]
+    return Measured(values)
+
+
 TINY = {"topics": 8, "passes": 2}
 RUNS = {
+    "dissertation-table-2.2": Run(partial(sizes_of_corpora, corpora=("nips", "wikipedia")), {"corpora": ("nips",)}),
+    "dissertation-table-2.6": Run(sizes_of_corpora, {"corpora": ("kos",)}),
     "dissertation-figure-2.4": Run(convergence_of_tiles, TINY | {"parts": 4, "corpora": ("nips",)}),
     "dissertation-figure-2.5": Run(convergence_by_parts, TINY | {"parts": (2, 4)}),
     "dissertation-figure-2.6": Run(convergence_by_threads, TINY | {"parts": 4, "corpora": ("nips",)}),

@@ -1,18 +1,24 @@
-"""Files of a measured figure: values as JSON, a picture as SVG, a table as Markdown; and one page of all figures."""
+"""The record of a measured figure as JSON, and a page with the tables, claims and pictures of all records."""
 
 import base64
+import io
 import json
+import math
 import platform
+import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 import numpy as np
 
 from benchmarks.common import figure_grid
-from benchmarks.papers.registry import Chart, Curve, Figure, Measured, compared
+from benchmarks.papers.registry import KINDS, Chart, Curve, Figure, Measured, compared
+from benchmarks.record import machine
 
 #: Titles of the papers by the first part of a figure's name, in the order of the page.
 PAPERS = {
@@ -22,6 +28,8 @@ PAPERS = {
     "fullw2v": "Randall et al., FULL-W2V (ICS 2021)",
     "ri": "Polok and Smrž, Implementing Random Indexing on GPU (2011)",
 }
+#: The records in the repository.
+RECORDS = Path(__file__).parents[2] / "docs" / "measurements" / "papers"
 WIDTH = 5.4
 HEIGHT = 3.8
 
@@ -35,23 +43,26 @@ class Result:
     cpu_seconds: float
     simulated: bool  # whether CUDA kernels ran on the CPU
     quick: bool  # whether the input was tiny
+    load: list[float]  # processes that wanted to run on the machine, before and after; the run itself is one
     measured: Measured
 
 
-def write_figure(folder: Path, figure: Figure, result: Result) -> None:
-    """Write the three files of a figure to the folder of results."""
-    folder.mkdir(parents=True, exist_ok=True)
-    content = asdict(result) | {
+def write_figure(folder: Path, figure: Figure, result: Result, command: str) -> None:
+    """Write the record of a run to the folder of results."""
+    content = {
         "name": figure.name,
-        "paper": dict(figure.paper),
-        "machine": f"{processor()}, Python {platform.python_version()}",
+        "command": command,
+        "commit": commit(),
         "date": date.today().isoformat(),
+        "machine": machine() | {"python": platform.python_version()},
     }
-    (folder / f"{figure.name}.json").write_text(json.dumps(content, indent=1, default=plain) + "\n")
-    (folder / f"{figure.name}.md").write_text(f"# {figure.title}\n\n{table_of(figure, result.measured)}\n")
-    charts = result.measured.charts + compared(figure, result.measured.values)
-    if charts:
-        draw(folder / f"{figure.name}.svg", charts)
+    text = json.dumps(content | asdict(result), indent=1, default=plain)
+    # Points of a curve, and other lists of numbers, on one line each.
+    text = re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    # JSON has no NaN.
+    text = re.sub(r"\bNaN\b", "null", text)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{figure.name}.json").write_text(text + "\n")
 
 
 def plain(value):
@@ -59,20 +70,44 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else list(value)
 
 
-def processor() -> str:
-    """Return the name of the processor."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+def commit() -> str:
+    """Return the commit of the sources; with "-dirty" if files outside docs were changed since."""
+    root = Path(__file__).parents[2]
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        return "unknown"
+    # The records themselves change while all figures are measured.
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", ":!docs"], cwd=root, check=False).returncode
+    return found.stdout.strip() + ("-dirty" if changed else "")
 
 
 # --- tables ---
 
 
-def rows_of(figure: Figure, values: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Return label, the paper's value and ours: first what the paper prints, then further values."""
+class Row(NamedTuple):
+    """One row of a table, as text."""
+
+    label: str
+    paper: str
+    ours: str
+    kind: str
+
+
+def rows_of(figure: Figure, values: Mapping[str, float], run: str = "") -> list[Row]:
+    """Return the rows: first what the paper prints, then further values. ``run`` is "simulated", "trial" or nothing."""
     labels = list(figure.paper) + [label for label in values if label not in figure.paper]
-    return [(label, number(figure.paper.get(label)), number(values.get(label))) for label in labels]
+    rows = []
+    for label in labels:
+        kind = figure.kind(label)
+        if label in values and run:
+            kind = f"{run}, {kind}"
+        if label not in figure.paper:
+            # There is nothing beside it that could differ.
+            kind = ", ".join(word for word in kind.split(", ") if not word.startswith(("other ", "measured in")))
+        rows.append(Row(label, number(figure.paper.get(label)), number(values.get(label)), kind))
+    return rows + [Row(label, number(value), "", "only in the paper") for label, value in figure.paper_only.items()]
 
 
 def number(value: float | str | None) -> str:
@@ -90,19 +125,29 @@ def number(value: float | str | None) -> str:
     return f"{value:.4g}"
 
 
-def table_of(figure: Figure, measured: Measured) -> str:
-    """Return the table in Markdown."""
+def table_of(figure: Figure, result: Result) -> str:
+    """Return the table and the claims in Markdown."""
     unit = f" ({figure.unit})" if figure.unit else ""
-    lines = [f"| {figure.name}{unit} | paper | ours |", "|---|---|---|"]
-    lines += [f"| {label} | {paper} | {ours} |" for label, paper, ours in rows_of(figure, measured.values)]
+    lines = [f"| {figure.name}{unit} | paper | ours | kind |", "|---|---|---|---|"]
+    rows = rows_of(figure, result.measured.values, run_of(result.simulated, result.quick))
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    if not result.quick:
+        lines += ["", *(f"- {verdict.sentence}" for verdict in figure.verdicts(result.measured.values))]
     return "\n".join(lines)
+
+
+def run_of(simulated: bool, quick: bool) -> str:
+    """Return the kind of all values of a run; nothing for a real one."""
+    if simulated:
+        return "simulated"
+    return "trial" if quick else ""
 
 
 # --- pictures ---
 
 
-def draw(path: Path, charts: list[Chart]) -> None:
-    """Draw the panels of a figure, at most three in a row."""
+def draw(charts: list[Chart]) -> bytes:
+    """Return the panels of a figure as SVG, at most three in a row."""
     import matplotlib
     from matplotlib import pyplot
 
@@ -132,8 +177,10 @@ def draw(path: Path, charts: list[Chart]) -> None:
         if len(chart.curves) > 1 or chart.curves[0].label:
             axis.legend(fontsize=8, frameon=False)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    picture = io.BytesIO()
+    figure.savefig(picture, format="svg", metadata={"Date": None})
     pyplot.close(figure)
+    return picture.getvalue()
 
 
 def label_steps(axis) -> None:
@@ -169,30 +216,59 @@ def draw_bars(axis, chart: Chart) -> None:
 # --- the page ---
 
 
-def write_page(folder: Path, figures: Mapping[str, Figure], not_measured: Mapping[str, str]) -> Path:
-    """Write index.html with all results in the folder, and return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
+def read_results(folder: Path) -> dict[str, dict]:
+    """Return the records in a folder by the names of their figures; values that were not reached are NaN."""
+    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    for record in records.values():
+        values = record["measured"]["values"]
+        values.update({label: math.nan for label, value in values.items() if value is None})
+    return records
+
+
+def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Figure], left_out: Mapping[str, str]):
+    """Write a page with the records of all figures, and with those that are left out."""
     sections = []
     for key, title in PAPERS.items():
-        own = [entry_of(folder, figure) for name, figure in figures.items() if name.startswith(f"{key}-")]
-        missing = {name: reason for name, reason in not_measured.items() if name.startswith(f"{key}-")}
-        sections.append({"key": key, "title": title, "entries": own, "not_measured": missing})
+        entries = [entry_of(one, results.get(name)) for name, one in figures.items() if name.startswith(f"{key}-")]
+        reasons = {name: reason for name, reason in left_out.items() if name.startswith(f"{key}-")}
+        sections.append({"key": key, "title": title, "entries": entries, "not_measured": reasons})
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    path = folder / "index.html"
-    path.write_text(environment.get_template("page.html.j2").render(sections=sections))
-    return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(environment.get_template("page.html.j2").render(sections=sections, kinds=KINDS))
 
 
-def entry_of(folder: Path, figure: Figure) -> dict:
+def summary(paper: str, records: Mapping[str, dict], figures: Mapping[str, Figure], page: str) -> str:
+    """Return the claims about a paper as a table in Markdown; links go to ``page``."""
+    lines = ["| figure | holds here | does not hold here |", "|---|---|---|"]
+    for name, figure in figures.items():
+        if name.startswith(f"{paper}-") and figure.claims:
+            values = records[name]["measured"]["values"] if name in records else {}
+            verdicts = figure.verdicts(values)
+            true = " ".join(one.claim.says for one in verdicts if one.holds)
+            false = " ".join(f"{one.claim.says} *{one.evidence}.*" for one in verdicts if one.holds is False)
+            kind = name.split("-", 1)[1].replace("-", " ").capitalize()
+            where = f'<a href="{page}#{name}">{kind}</a>: {figure.title}'
+            lines.append(f"| {where} | {true if values else 'not measured yet'} | {false} |")
+    return "\n".join(lines)
+
+
+def entry_of(figure: Figure, result: dict | None) -> dict:
     """Return the values of one figure for the template of the page."""
-    entry = {"figure": figure, "result": None, "rows": rows_of(figure, {}), "picture": ""}
-    stored = folder / f"{figure.name}.json"
-    if stored.exists():
-        result = json.loads(stored.read_text())
-        entry |= {"result": result, "rows": rows_of(figure, result["measured"]["values"])}
-        picture = folder / f"{figure.name}.svg"
-        if picture.exists():
-            entry["picture"] = base64.b64encode(picture.read_bytes()).decode()
-    return entry
+    if result is None:
+        return {"figure": figure, "result": None, "rows": rows_of(figure, {}), "verdicts": figure.verdicts({})}
+    run = run_of(result["simulated"], result["quick"])
+    values = result["measured"]["values"]
+    charts = [
+        Chart(**chart | {"curves": [Curve(**c) for c in chart["curves"]]}) for chart in result["measured"]["charts"]
+    ]
+    charts += compared(figure, values)
+    return {
+        "figure": figure,
+        "result": result,
+        "rows": rows_of(figure, values, run),
+        # Kernels that were simulated have exact counts, and no other values.
+        "verdicts": figure.verdicts({} if run == "trial" else values),
+        "picture": base64.b64encode(draw(charts)).decode() if charts else "",
+    }

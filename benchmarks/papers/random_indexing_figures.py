@@ -2,12 +2,16 @@
 
 import numba
 import numpy as np
+from corpusmill import RandomIndexing
 from corpusmill.kernels.random_indexing import accumulate as ri
+from corpusmill.pipeline.ingest.ingest import corpus_from
 
 from benchmarks.common import Clock, Session
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
+from benchmarks.papers.word2vec_figures import PAIRS, pair_scores
 from benchmarks.random_indexing.comparison import one_dense, one_sparse
-from benchmarks.random_indexing.texts import Text, encode
+from benchmarks.random_indexing.systems import RADIUS
+from benchmarks.random_indexing.texts import Text, documents, encode
 
 OURS = "corpusmill"
 LOOP = "plain loop"
@@ -116,8 +120,34 @@ def large_text(
     return Measured(values | {"words": len(text.words)})
 
 
+def order_and_retraining(
+    session: Session,
+    orders: tuple[str, ...] = ("none", "permutation"),
+    retrain: tuple[int, ...] = (0, 1),
+    dimension: int = 1024,
+    max_count: int = 3000,
+    words: int = 2_500_000,
+) -> Measured:
+    """Sections 1 and 2: scores of vectors without and with the order of words, before and after retraining."""
+    corpus = corpus_from(documents(session, "wikipedia")[: words // 1000 or None], min_df=1 if session.quick else 5)
+    values = {}
+    for order in orders:
+        for passes in retrain:
+            model = RandomIndexing(dimension, RADIUS, order=order, retrain=passes, max_count=max_count)
+            wv = model.fit(corpus, evaluate_every=0).wv
+            title = f"{'retrained' if passes else 'once'}, order {order}"
+            for name, score in pair_scores(session, wv).items():
+                values[f"{title}: {name}"] = score
+    names = [label.split(":")[0] for label in values if "WordSim" in label]
+    curves = []
+    for score in PAIRS:
+        curves.append(Curve(score, names, [value for label, value in values.items() if label.endswith(score)]))
+    return Measured(values, [Chart("Wikipedia", "", "rank correlation", curves, bars=True)])
+
+
 SMALL = {"dimensions": (64,)}
 RUNS = {
+    "ri-section-1": Run(order_and_retraining, {"words": 0, "dimension": 64}),
     "ri-figure-7.1": Run(from_sparse_seeds, SMALL | {"seed_lengths": (10,)}),
     "ri-figure-7.2": Run(from_dense_seeds, SMALL),
     "ri-figure-7.3": Run(normalisation, {"numbers": 1 << 12, "widths": (128, 500)}),

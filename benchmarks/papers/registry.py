@@ -10,9 +10,31 @@ import numpy as np
 import yaml
 
 from benchmarks.common import Session
+from benchmarks.papers.claims import Claim, Verdict, fits, judge
 
 #: A parameter of a figure: one value, or several that are measured one after the other.
 Parameter = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+#: Parameters that a run on tiny input does not use, unless it names them.
+SIZES = ("tokens", "words", "numbers")
+
+#: How a value was found, and how the paper's value beside it differs. Runs add "simulated" or "trial".
+KINDS = {
+    "CPU time": "CPU-seconds, or ratios and rates of them",
+    "by the clock": "seconds by the clock, or ratios and rates of them; other programs on the machine change them",
+    "counted": "counted in the data or by the program: operations, tokens, bytes, launches",
+    "formula": "computed by a formula from sizes; nothing ran",
+    "scaled": "measured on a part, and multiplied by the size of the paper's corpus",
+    "score": "quality of a model: likelihood, error, correlation, accuracy",
+    "setting": "a parameter",
+    "other size": "the paper's value is for another size",
+    "other corpus": "the paper's value is for another corpus",
+    "other hardware": "the paper's value is for other hardware, or for another number of cores",
+    "other program": "the paper compares other programs",
+    "measured in the paper": "the paper's value was measured, ours was not",
+    "simulated": "CUDA kernels ran on a CPU, on tiny input: counts of this run are exact, and there are no times",
+    "trial": "tiny random input: the value means nothing",
+}
 
 #: Values that differ by more than this factor are drawn on a logarithmic axis.
 WIDE_RANGE = 50
@@ -59,12 +81,15 @@ class Figure:
     our_setting: str  # corpus and size here
     unit: str  # of the values; "" if their labels have it
     paper: Mapping[str, float | str]  # the printed values by label; words for what a reader sees in a plot
-    explanation: str  # why our values differ
+    explanation: str  # what needs no measurement: methods, settings, reasons why values can differ
+    kinds: Mapping[str, str]  # by pattern of labels: some of KINDS; the first pattern that fits counts
     minutes: float  # of CPU time on one core, about
     bars: str  # the y axis of bars that compare the paper's numbers with ours; "" for none
     run: Callable[..., Measured]  # takes a Session, and parameters by name
     quick: Mapping[str, Parameter]  # parameters for tiny input
     needs_device: bool = False  # without a CUDA device it runs on the CPU, at a tiny size
+    claims: tuple[Claim, ...] = ()
+    paper_only: Mapping[str, float | str] = field(default_factory=dict)  # printed values that nothing here compares to
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -72,13 +97,24 @@ class Figure:
         given = inspect.signature(self.run).parameters.values()
         return {one.name: one.default for one in given if one.default is not inspect.Parameter.empty}
 
+    def kind(self, label: str) -> str:
+        """Return the kind of a value, such as "CPU time, other hardware"."""
+        return next(kind for pattern, kind in self.kinds.items() if fits(label, pattern))
+
+    def verdicts(self, values: Mapping[str, float]) -> list[Verdict]:
+        """Return what values say about the claims."""
+        return [judge(claim, values) for claim in self.claims]
+
     def measure(self, session: Session, changed: Mapping[str, Parameter]) -> tuple[dict[str, Parameter], Measured]:
-        """Run with some parameters changed; return all parameters and what was found."""
+        """Run with some parameters changed; return the parameters that counted, and what was found."""
         chosen = self.parameters
         if session.quick:
             chosen |= self.quick
         chosen |= changed
-        return chosen, self.run(session, **chosen)
+        measured = self.run(session, **chosen)
+        if session.quick:
+            chosen = {name: value for name, value in chosen.items() if name in self.quick or name not in SIZES}
+        return chosen, measured
 
 
 class Run(NamedTuple):
@@ -98,12 +134,15 @@ def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure]
     figures = {}
     for name, text in content.items():
         run = runs[name]
+        claims = tuple(Claim(claim["says"], tuple(claim["when"])) for claim in text.pop("claims", []))
         figures[name] = Figure(
             name=name,
             run=run.function,
             quick=run.quick,
             needs_device=run.needs_device,
-            **({"unit": "", "bars": ""} | text),
+            claims=claims,
+            paper_only=text.pop("only in the paper", {}),
+            **({"unit": "", "bars": "", "paper": {}} | text),
         )
     return figures, not_measured
 
@@ -117,7 +156,9 @@ def compared(figure: Figure, ours: Mapping[str, float]) -> list[Chart]:
     if not figure.bars or not pairs:
         return []
     labels, theirs, own = zip(*pairs, strict=True)
-    curves = [Curve("paper", labels, theirs, from_paper=True), Curve("ours", labels, own)]
+    differences = dict.fromkeys(word for label in labels for word in figure.kind(label).split(", ")[1:])
+    name = f"paper ({', '.join(differences)})" if differences else "paper"
+    curves = [Curve(name, labels, theirs, from_paper=True), Curve("ours", labels, own)]
     wide = max(*theirs, *own) > WIDE_RANGE * min(*theirs, *own)
     return [Chart("paper and ours", "", figure.bars, curves, bars=True, y_log=wide)]
 

@@ -10,11 +10,13 @@ from numba import cuda, float64
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report
 
 THREADS = 256
+#: Numbers of a quick run.
+QUICK_NUMBERS = 1 << 9
 
 
 def normalise(session, numbers=1 << 26):
     """Figures 6.1 and 6.2 of the paper: GB/s of vector lengths, one launch, thread or block each, and of scaling."""
-    numbers = 1 << 9 if session.quick else numbers
+    numbers = QUICK_NUMBERS if session.quick else numbers
     widths = (64, 100) if session.quick else (128, 500, 512, 2048, 4000, 4096, 16_384, 131_072, 1_048_576)
     print_row("D", *FORMS, "over copy, best", "GTX 260")
     for width in widths:

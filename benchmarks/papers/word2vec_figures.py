@@ -1,15 +1,12 @@
 """Chapter 4 of Moon's dissertation, and the quality and throughput of FULL-W2V (Randall et al., ICS 2021)."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from corpusmill import Node2Vec
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
 from benchmarks.common import Session, data_file
-from benchmarks.node2vec.evaluation import evaluate
 from benchmarks.papers import word2vec_data_movement as movement
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 from benchmarks.papers.word2vec_batches import train_with_batches
@@ -177,11 +174,12 @@ def seconds_per_epoch(
     session: Session,
     methods: tuple[str, ...] = ("sgns", "par", "full"),
     window: int = 8,
+    sentence: int = SENTENCE,
     words: int = 1_000_000,
     turns: int = 2,
 ) -> Measured:
     """Table 4.9: seconds of an epoch of Text8, from words per second on a part of our text."""
-    text = text_of(session, words)
+    text = text_of(session, words, sentence)
     parameters = Parameters(dimension=DIMENSION, window=window)
     seconds = {}
     for method in methods:
@@ -192,37 +190,6 @@ def seconds_per_epoch(
     values |= {f"sgns over {method}": seconds["sgns"] / value for method, value in seconds.items()}
     values |= {f"{method}: M words per CPU-second": TEXT8 / value / 1e6 for method, value in seconds.items()}
     return Measured(values)
-
-
-# --- graphs ---
-
-
-def node_labels(
-    session: Session, graph: str = "ppi", p: float = 4.0, q: float = 1.0, epochs: int = 10, method: str = "par"
-) -> Measured:
-    """Table 4.8: F1 of predicted labels of nodes."""
-    if session.quick:
-        rng = np.random.default_rng(0)
-        edges = np.triu(rng.random((60, 60)) < 0.2, 1)
-        rows = np.argwhere(edges)
-        model = Node2Vec(p=p, q=q, epochs=1, method=method, vector_size=16).fit(sparse_of(rows))
-        values = {f"{graph}: nodes": float(len(model.words_))}
-        curve = Curve("", ["nodes"], [values[f"{graph}: nodes"]])
-        return Measured(values, [Chart("random graph", "", "nodes", [curve], bars=True)])
-    paths = [str(data_file(session.data, f"graphs/{graph}.{what}.tsv")) for what in ("edges", "labels")]
-    began = time.process_time()
-    model = Node2Vec(p=p, q=q, epochs=epochs, seed=1, method=method).fit(paths[0], evaluate_every=0)
-    spent = time.process_time() - began
-    found = evaluate(model, labels=paths[1])["classification"]
-    values = {f"{graph}: {measure}": float(value) for measure, value in found.items()}
-    return Measured(values | {f"{graph}: CPU-seconds of walks and training": spent})
-
-
-def sparse_of(rows: np.ndarray):
-    """Return edges (n, 2) as an upper triangular matrix."""
-    import scipy.sparse
-
-    return scipy.sparse.coo_array((np.ones(len(rows)), (rows[:, 0], rows[:, 1])), shape=(60, 60)).tocsr()
 
 
 # --- formulas, and sizes of the texts ---
@@ -265,7 +232,6 @@ DISSERTATION_RUNS: Runs = {
     "dissertation-section-4.5": Run(numbers_moved, {}),
     "dissertation-figure-4.6": Run(quality_over_epochs, TINY | {"methods": ("par",)}),
     "dissertation-table-4.6": Run(final_quality, TINY | {"methods": ("par",), "seeds": (1,)}),
-    "dissertation-table-4.8": Run(node_labels, {"epochs": 1}),
     "dissertation-table-4.9": Run(seconds_per_epoch, {"words": 0, "turns": 1, "methods": ("sgns", "par")}),
 }
 table_7: Callable[..., Measured] = partial(final_quality, methods=("full", "par"), window=5, analogies=True)
@@ -273,4 +239,7 @@ FULL_W2V_RUNS: Runs = {
     "fullw2v-table-3": Run(sizes_of_texts, {}),
     "fullw2v-table-7": Run(table_7, TINY | {"methods": ("full",), "seeds": (1,)}),
     "fullw2v-figure-6": Run(partial(seconds_per_epoch, window=5), {"words": 0, "turns": 1, "methods": ("sgns", "par")}),
+    "fullw2v-figure-7": Run(
+        partial(seconds_per_epoch, window=5, sentence=25), {"words": 0, "turns": 1, "methods": ("sgns", "par")}
+    ),
 }

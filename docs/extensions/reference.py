@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import sys
+from functools import partial
 from importlib.metadata import distribution
 from typing import get_args
 
@@ -20,6 +21,9 @@ from corpusmill.pipeline.models.base import saved
 from corpusmill.pipeline.publishing import versions
 from packaging.requirements import Requirement
 from pydantic_core import PydanticUndefined
+
+from benchmarks.papers import page
+from benchmarks.papers.catalogue import FIGURES
 
 
 def cell(text):
@@ -236,6 +240,14 @@ def weight():
     return "\n".join(["| package | MB |", "|---|---|", *(f"| {name} | {size / 1e6:.0f} |" for name, size in rows)])
 
 
+# --- papers ---
+
+
+def claims(paper):
+    """Return which claims about a paper hold for the recorded values."""
+    return page.summary(paper, page.read_results(page.RECORDS), FIGURES, "../live/papers.html")
+
+
 #: Names of the places in pages.
 GENERATED = {
     "weight": weight,
@@ -250,6 +262,7 @@ GENERATED = {
     "layout-run": lambda: layout(run),
     "layout-model": lambda: layout(saved),
     "layout-versions": lambda: layout(versions),
+    **{f"papers-{name}": partial(claims, name) for name in page.PAPERS},
 }
 
 if __name__ == "__main__":  # python docs/extensions/reference.py weight

@@ -1,18 +1,26 @@
 """The registry of figures is complete, and each figure runs on tiny input and writes its files."""
 
-import json
+import datetime
+import html
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers.on_device import on_device
 from helpers.source_tree import ROOT
 
 from benchmarks.common import Session
+from benchmarks.gpu.data import QUICK_TOKENS, QUICK_WORDS, Topics
+from benchmarks.gpu.word2vec import text_of
 from benchmarks.papers import page
+from benchmarks.papers.__main__ import shown
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
-from benchmarks.papers.registry import converted
+from benchmarks.papers.registry import KINDS, SIZES, converted
+from benchmarks.papers.vector_lengths import QUICK_NUMBERS
+
+RECORDS = page.read_results(page.RECORDS)
 
 
 def test_a_figure_says_what_it_shows_and_why_values_differ(subtests):
@@ -21,8 +29,8 @@ def test_a_figure_says_what_it_shows_and_why_values_differ(subtests):
             assert re.fullmatch(r"[a-z0-9]+-(figure|table|equation|section)-[\d.]+[a-z]?", figure.name)
             assert figure.name.split("-")[0] in page.PAPERS
             assert min(map(len, (figure.title, figure.paper_setting, figure.our_setting))) > 10
-            assert figure.explanation.endswith(".") and len(figure.explanation) > 60
-            assert figure.paper
+            assert figure.explanation.endswith(".")
+            assert figure.paper or figure.paper_only
             assert 0 < figure.minutes <= 2
             assert set(figure.quick) <= set(figure.parameters)
 
@@ -36,21 +44,129 @@ def test_a_figure_says_what_it_shows_and_why_values_differ(subtests):
 @pytest.mark.parametrize("figure", [f for f in FIGURES.values() if not f.needs_device], ids=lambda f: f.name)
 def test_a_figure_runs_on_tiny_input_and_draws_its_picture(figure, tmp_path):
     pytest.importorskip("matplotlib")
-    _, measured = figure.measure(Session(Path("nowhere"), True), {})
+    parameters, measured = figure.measure(Session(Path("nowhere"), True), {})
     assert measured.values and all(isinstance(label, str) for label in measured.values)
-    assert measured.charts or figure.bars
-    result = page.Result({}, 1.0, 1.0, False, True, measured)
-    page.write_figure(tmp_path, figure, result)
-    stored = json.loads((tmp_path / f"{figure.name}.json").read_text())
-    assert stored["measured"]["values"].keys() == measured.values.keys()
+    # Sizes that a trial run does not use are not shown.
+    assert set(parameters) - set(figure.quick) <= set(figure.parameters) - set(SIZES)
+    result = page.Result({}, 1.0, 1.0, False, True, [0.0, 0.0], measured)
+    page.write_figure(tmp_path, figure, result, "the command")
+    records = page.read_results(tmp_path)
+    assert records[figure.name]["measured"]["values"] == pytest.approx(measured.values, nan_ok=True)
+    page.write_page(tmp_path / "index.html", records, FIGURES, NOT_MEASURED)
+    section = section_of((tmp_path / "index.html").read_text(), figure)
+    assert "the command" in section
+    assert all(f"trial, {figure.kind(label)}".split(", other")[0] in section for label in measured.values)
     if measured.charts:
-        assert "<svg" in (tmp_path / f"{figure.name}.svg").read_text()
-    text = page.write_page(tmp_path, FIGURES, NOT_MEASURED).read_text()
-    assert f"python -m benchmarks.papers {figure.name}" in text
+        assert "data:image/svg+xml" in section
+    assert section.count("Not measured: ") == len(figure.claims)
+
+
+@on_device
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", [f for f in FIGURES.values() if f.needs_device], ids=lambda f: f.name)
+def test_a_figure_of_cuda_kernels_counts_launches_on_any_device(figure):
+    _, measured = figure.measure(Session(Path("nowhere"), True), {})
+    launches = [value for label, value in measured.values.items() if label.startswith("launches of")]
+    assert launches and min(launches) >= 1
+
+
+def section_of(text, figure):
+    """Return the part of the page about a figure, as plain text."""
+    return html.unescape(re.search(rf'<section id="{re.escape(figure.name)}">.*?</section>', text, re.DOTALL)[0])
+
+
+def test_each_value_has_a_kind_that_says_how_it_was_found(subtests):
+    for figure in FIGURES.values():
+        with subtests.test(figure.name):
+            assert list(figure.kinds)[-1] == "*"
+            for kind in figure.kinds.values():
+                first, *others = kind.split(", ")
+                assert not first.startswith(("other ", "measured in"))
+                assert {first, *others} <= set(KINDS) - {"simulated", "trial"}
+
+
+def is_by_the_clock(figure):
+    """Return whether a value of a figure changes with the load of the machine."""
+    return any("by the clock" in kind for kind in figure.kinds.values())
+
+
+def test_every_figure_has_a_record_but_for_those_that_wait_for_a_quiet_machine():
+    assert set(RECORDS) <= set(FIGURES)
+    assert {name for name in set(FIGURES) - set(RECORDS) if not is_by_the_clock(FIGURES[name])} == set()
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_has_the_values_of_its_figure_and_says_how_they_were_found(name):
+    figure, record = FIGURES[name], RECORDS[name]
+    assert record["name"] == name
+    assert record["command"] == f"python -m benchmarks.papers {name}"
+    assert record["machine"].keys() == {"processor", "cores", "system", "python"}
+    assert all(record["machine"].values())
+    assert re.fullmatch("[0-9a-f]{7,40}", record["commit"])
+    assert datetime.date.fromisoformat(record["date"]) >= datetime.date(2026, 11, 27)
+    assert len(record["load"]) == 2
+    # Only the figures of CUDA kernels may be simulated, on tiny input.
+    assert record["quick"] == record["simulated"]
+    assert figure.needs_device or not record["simulated"]
+    expected = figure.parameters | (figure.quick if record["quick"] else {})
+    assert record["parameters"] == {name: shown(value) for name, value in expected.items()}
+    values = record["measured"]["values"]
+    if not record["simulated"]:
+        assert set(figure.paper) <= set(values)
+        assert all(verdict.holds is not None for verdict in figure.verdicts(values))
+
+
+@pytest.mark.slow
+def test_the_page_has_the_values_of_the_records_and_what_they_say_about_the_claims(tmp_path, subtests):
+    pytest.importorskip("matplotlib")
+    page.write_page(tmp_path / "index.html", RECORDS, FIGURES, NOT_MEASURED)
+    text = (tmp_path / "index.html").read_text()
+    for name, record in RECORDS.items():
+        with subtests.test(name):
+            section = section_of(text, FIGURES[name])
+            values = record["measured"]["values"]
+            assert record["command"] in section
+            assert record["commit"] in section
+            for label, value in values.items():
+                row = re.search(rf"<tr><td>{re.escape(label)}</td>.*?</tr>", section)[0]
+                assert f'<td class="number">{page.number(value)}</td>' in row
+                assert ("simulated" in row) == record["simulated"]
+            assert all(f"<li>{verdict.sentence}</li>" in section for verdict in FIGURES[name].verdicts(values))
+            assert all(f"{key} = {value}" in section for key, value in record["parameters"].items())
+
+
+def test_the_explanation_has_a_row_for_each_figure_with_claims():
+    for paper in page.PAPERS:
+        table = page.summary(paper, RECORDS, FIGURES, "page.html")
+        own = [figure for figure in FIGURES.values() if figure.name.startswith(f"{paper}-") and figure.claims]
+        assert table.count("\n| ") == len(own)
+        assert f"<!-- generated: papers-{paper} -->" in (ROOT / "docs" / "explanation" / "papers.md").read_text()
+        for figure in own:
+            values = RECORDS[figure.name]["measured"]["values"] if figure.name in RECORDS else {}
+            (row,) = (line for line in table.splitlines() if f'"page.html#{figure.name}"' in line)
+            first, second = row.split(" | ")[1:]
+            for verdict in figure.verdicts(values):
+                assert (verdict.claim.says in second) == (verdict.holds is False)
+                assert (verdict.claim.says in first) == (verdict.holds is True)
+            assert ("not measured yet" in first) == (figure.name not in RECORDS)
 
 
 def test_no_figure_is_both_measured_and_left_out():
     assert not set(FIGURES) & set(NOT_MEASURED)
+
+
+def test_figures_of_a_simulated_device_show_the_sizes_that_run():
+    session = Session(Path("nowhere"), True)
+    sizes = {
+        "tokens": Topics(8, QUICK_TOKENS, 2, QUICK_WORDS).n_tokens,
+        "words": len(text_of(session, 0)[1].words),
+        "numbers": QUICK_NUMBERS,
+    }
+    for figure in FIGURES.values():
+        if figure.needs_device:
+            shown_sizes = {name: value for name, value in figure.quick.items() if name in SIZES}
+            assert len(shown_sizes) == 1
+            assert shown_sizes.items() <= sizes.items()
 
 
 def test_parameters_are_read_in_the_type_of_their_defaults():

@@ -1,0 +1,124 @@
+"""Claims of pages change with the values: each sentence is shown as true, as false, or as not measured."""
+
+import math
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.papers import page
+from benchmarks.papers.catalogue import FIGURES
+from benchmarks.papers.claims import Claim, fits, judge
+from benchmarks.papers.registry import Chart, Curve, Measured, Run, read_figures
+
+LABELS = {"a: time": 2.0, "b: time": 8.0, "a: score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("a: time < 3", True),
+        ("a: time < b: time", True),
+        ("a: time > 0.3 times b: time", False),
+        ("a: time < 0.3 times b: time", True),
+        ("1 < a: time < 3", True),
+        ("2.5 < a: time < 3", False),
+        ("-1 < a: score < 1", True),
+        ("*: time < 9", True),
+        ("*: time < 8", False),
+        ("*: time > a: score", True),
+        ("a: score < *: time", True),
+        ("0.2 times b: time < a: time < 0.3 times b: time", True),
+        ("0.3 times b: time < a: time", False),
+        ("a: score is 0.5", True),
+        ("a: score is 0.6", False),
+        ("a: score is 0.50", True),
+        ("c: time < 3", None),
+        ("*: speed < 3", None),
+        ("a: time < c: time", None),
+    ],
+)
+def test_a_condition_compares_labels_numbers_and_multiples(condition, holds):
+    assert judge(Claim("It is so.", (condition,)), LABELS).holds is holds
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_a_claim_is_true_on_one_side_of_its_limit_only(value, limit):
+    values = {"value": value, "limit": limit}
+    for condition, holds in (("value < limit", value < limit), ("value > limit", value > limit)):
+        verdict = judge(Claim("It is so.", (condition,)), values)
+        assert verdict.holds == holds
+        assert verdict.sentence.startswith("Does not hold here: ") == (not holds)
+
+
+def test_all_conditions_of_a_claim_must_hold_and_those_that_do_not_are_named():
+    claim = Claim("Both are small.", ("a: time < 3", "b: time < 3"))
+    assert judge(claim, LABELS).sentence == (
+        "Does not hold here: Both are small. (b: time is 8, not below 3: it is off by 5.)"
+    )
+    assert judge(claim, LABELS | {"b: time": 1.0}).sentence == (
+        "Both are small. (a: time is 2, below 3; b: time is 1, below 3.)"
+    )
+    assert judge(Claim("All.", ("1 < *: time < 9",)), LABELS).evidence == "*: time is from 2 to 8, above 1 and below 9"
+    assert judge(claim, {"a: time": 2.0}).sentence == "Not measured: Both are small."
+
+
+def test_a_value_that_was_not_reached_makes_no_claim_true():
+    for condition in ("x < 3", "x > 3", "3 < x", "y > x"):
+        assert judge(Claim("It is so.", (condition,)), {"x": math.nan, "y": 1.0}).holds is False
+
+
+def test_labels_are_plain_text_but_for_the_star():
+    assert fits("K = 3 [a?]: time", "K = * [a?]: time")
+    assert not fits("K = 3 a: time", "K = * [a?]: time")
+
+
+def test_the_sentences_of_a_page_change_with_the_values(tmp_path):
+    content = {
+        "ri-figure-1": {
+            "title": "A title", "paper_setting": "theirs", "our_setting": "ours", "minutes": 1,
+            "explanation": "A reason.", "paper": {"x": 1}, "kinds": {"*": "CPU time, other hardware"},
+            "claims": [{"says": "It is fast.", "when": ["x < 2"]}],
+        }
+    }  # fmt: skip
+    path = tmp_path / "figures.yaml"
+    path.write_text(yaml.safe_dump(content))
+    figures, _ = read_figures(path, {"ri-figure-1": Run(lambda session: None, {})})
+    result = {
+        "measured": {"values": {"x": 1.0}, "charts": []}, "quick": False, "simulated": False, "parameters": {},
+        "cpu_seconds": 1.0, "command": "the command", "commit": "abc", "date": "today", "load": [0, 1],
+        "machine": {"processor": "a processor", "cores": 2, "python": "3"},
+    }  # fmt: skip
+
+    def shown(**changed) -> str:
+        page.write_page(tmp_path / "index.html", {"ri-figure-1": result | changed}, figures, {})
+        return (tmp_path / "index.html").read_text()
+
+    assert "<li>It is fast. (x is 1, below 2.)</li>" in shown()
+    slow = {"values": {"x": 5.0}, "charts": []}
+    assert "<li>Does not hold here: It is fast. (x is 5, not below 2: it is off by 3.)</li>" in shown(measured=slow)
+    assert "<li>Not measured: It is fast.</li>" in shown(quick=True)
+    page.write_page(tmp_path / "index.html", {}, figures, {})
+    assert "<li>Not measured: It is fast.</li>" in (tmp_path / "index.html").read_text()
+
+
+def test_a_value_that_was_not_reached_is_null_in_the_record_and_nan_when_it_is_read(tmp_path):
+    (figure, *_) = FIGURES.values()
+    measured = Measured({"a": math.nan, "b": 1.0}, [Chart("", "", "", [Curve("", [1, 2], [math.nan, 1.0])])])
+    page.write_figure(tmp_path, figure, page.Result({}, 1.0, 1.0, False, False, [0.0, 0.0], measured), "the command")
+    assert "NaN" not in (tmp_path / f"{figure.name}.json").read_text()
+    (record,) = page.read_results(tmp_path).values()
+    assert math.isnan(record["measured"]["values"]["a"])
+    page.write_page(tmp_path / "index.html", {figure.name: record}, FIGURES, {})
+    assert "not reached" in (tmp_path / "index.html").read_text()
+
+
+def test_a_claim_is_a_sentence_with_conditions(subtests):
+    for figure in FIGURES.values():
+        with subtests.test(figure.name):
+            for claim in figure.claims:
+                assert claim.says.endswith(".")
+                assert claim.when
+                # Without values, nothing is claimed.
+                assert judge(claim, {}).holds is None

@@ -27,8 +27,8 @@ from .store import Store, make_folder
 
 #: The environment variable for the time after which the owner of a lock on an object store counts as dead.
 EXPIRY_VARIABLE = "CORPUSMILL_LOCK_SECONDS"
-#: How long an attempt to take a local lock waits, and between two looks: `is_locked` of other processes may hold the lock
-#: for moments.
+#: How long an attempt to take a local lock waits, and between two looks: `is_locked` of other processes may hold the
+#: lock for moments.
 _LOCAL_WAIT_SECONDS = 0.5
 _LOCAL_LOOK_SECONDS = 0.01
 #: The content of a lock that nobody holds. A lock is never deleted: only a write can be made conditional.

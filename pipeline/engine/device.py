@@ -11,7 +11,7 @@ import importlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -201,23 +201,15 @@ def include_traffic(traffic: list[list[Any]]) -> None:
         LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
 
 
-class DeviceMemory(NamedTuple):
-    """The memory of a worker's CUDA device."""
-
-    nbytes: int = 0  # that a run may use; 0 if there is no device
-    manager: str = ""  # where arrays take it from; see kernels/cuda/allocator.py
-
-
-def device_memory() -> DeviceMemory:
-    """Return the memory of this worker's CUDA device."""
+def device_memory() -> int:
+    """Return the bytes of this worker's CUDA device that a run may use; 0 if there is no device."""
     if not has_cuda():
-        return DeviceMemory()
+        return 0
     from numba import cuda
 
-    from ...kernels.cuda.allocator import memory_manager, set_memory_manager
+    from ...kernels.cuda.allocator import set_memory_manager
     from ...kernels.cuda.caches import COPIES
 
     set_memory_manager()
     # Cached copies are dropped when memory is short, so their memory counts as free.
-    available = cuda.current_context().get_memory_info().free + COPIES.nbytes
-    return DeviceMemory(int(available), memory_manager())
+    return int(cuda.current_context().get_memory_info().free + COPIES.nbytes)

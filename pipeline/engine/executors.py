@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
 from .cluster.watch import ClusterWatch, TaskLost, await_worker, workers_of
-from .device import DeviceMemory, device_memory
+from .device import device_memory
 from .limits import memory_limit
 from .memory import Capacity
 from .worker.cache import CACHE
@@ -161,13 +161,13 @@ class Synchronous(Executor):
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """One worker with one thread and this process's memory limit, or its share of it."""
-        device = device_memory() if devices else DeviceMemory()
+        device = device_memory() if devices else 0
         shares, limit = self.processes, memory_limit()
         if (worker := worker_of_task()) is not None:
             # Other threads of the worker run tasks too, which may be trainings.
             shares = worker.state.nthreads
             limit = worker.memory_manager.memory_limit or limit
-        return [Capacity("this process", "", 1, limit // shares, device.nbytes // shares, device.manager)]
+        return [Capacity("this process", "", 1, limit // shares, device // shares)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Call the function now, and return its result in place of a handle."""
@@ -254,7 +254,7 @@ class OnDask(Executor):
             workers = self._look()
         if devices:
             memory = self.client.run(device_memory, on_error="return")
-            workers = [_with_device(worker, memory.get(worker.address, DeviceMemory())) for worker in workers]
+            workers = [_with_device(worker, memory.get(worker.address, 0)) for worker in workers]
         return workers
 
     def on_each_worker(self, function: Callable[[], Any]) -> list[Any]:
@@ -485,7 +485,7 @@ def executor_for(client: "Client | None") -> Executor:
     return OnDask(client)
 
 
-def _with_device(worker: Capacity, found: DeviceMemory | Exception) -> Capacity:
+def _with_device(worker: Capacity, found: int | Exception) -> Capacity:
     """Return a worker with its device, as `Client.run` answers with ``on_error="return"``. Raises errors of the device.
 
     A worker that cannot be reached has none: others take its tasks.
@@ -494,7 +494,7 @@ def _with_device(worker: Capacity, found: DeviceMemory | Exception) -> Capacity:
         return worker
     if isinstance(found, Exception):
         raise found
-    return replace(worker, device=found.nbytes, device_manager=found.manager)
+    return replace(worker, device=found)
 
 
 def _refused_folders(folders: Mapping[str, int]) -> list[str]:

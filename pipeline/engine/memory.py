@@ -34,7 +34,6 @@ class Capacity:
     threads: int
     memory: int
     device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
-    device_manager: str = ""  # where arrays take the device's memory from
 
     @property
     def title(self) -> str:

@@ -38,11 +38,6 @@ ADVICE = {
     "memory": "raise memory_limit to {}MiB or more",
     "n_workers": "use {} workers",
 }
-#: What gives memory to arrays on a device, by the names of kernels/cuda/allocator.py.
-MEMORY_MANAGERS = {
-    "default": "cuMemAlloc",
-    "rmm.allocators.numba": "RMM's stream-ordered pool",
-}
 
 
 @dataclass(frozen=True)
@@ -289,7 +284,7 @@ def must_compile(modules: Iterable[str], on_device: bool) -> bool:
 def describe_devices(needs: Needs, data: TrainingData, workers: Sequence[Capacity], has_cells: bool = False) -> str:
     """Return how many devices train, and how their deltas are merged; nothing if no worker has a device to use.
 
-    It also says where device memory comes from, and whether the chunks are too small.
+    It also says whether the chunks are too small.
 
     Each worker has one device, where it keeps the state of its shards (``kernels/cuda/residents.py``). At the end of a
     shard, its deltas are copied to the memory of the host, unless the algorithm merges them on the device. Workers
@@ -298,20 +293,8 @@ def describe_devices(needs: Needs, data: TrainingData, workers: Sequence[Capacit
     devices = [worker for worker in workers if worker.device]
     if needs.device == "cpu" or not devices:
         return ""
-    parts = [
-        _describe_merging(has_cells, devices),
-        _describe_memory(devices),
-        _describe_chunks(needs, data, len(devices)),
-    ]
+    parts = (_describe_merging(has_cells, devices), _describe_chunks(needs, data, len(devices)))
     return "; ".join(part for part in parts if part)
-
-
-def _describe_memory(devices: Sequence[Capacity]) -> str:
-    names = {worker.device_manager for worker in devices if worker.device_manager}
-    if not names:
-        return ""
-    managers = " and ".join(sorted(MEMORY_MANAGERS.get(name, name) for name in names))
-    return f"arrays take device memory from {managers}"
 
 
 def _describe_chunks(needs: Needs, data: TrainingData, n_devices: int) -> str:

@@ -119,7 +119,11 @@ class Gibbs(Corpusmill):
     name = "gibbs"
 
     def _draw(self, chunk, z, key):
-        return gibbs.sweep(chunk, [self.model], z, key)
+        z, model = z.copy(), self.model
+        A = gibbs.document_rows(chunk, z, self.n_topics)
+        B = gibbs.word_rows(WordCounts(model.row_ptr, model.topics, model.counts), self.n_topics)
+        gibbs.draw(chunk, A, B, model.totals.astype(np.int64), model, z, key)
+        return z
 
 
 class Auto(Warp):

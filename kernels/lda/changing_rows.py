@@ -10,8 +10,8 @@ import numpy as np
 
 from ..jit import kernel
 from ..simd.lanes import LANES
-from .counts import SIXTEEN, DocumentCounts, WordCounts
-from .model import TokenOrder, inlined
+from .counts import SIXTEEN, DocumentCounts, RowScratch, WordCounts, add_topic, drain_row
+from .model import inlined
 
 #: The bits of a packed entry of A that hold its count.
 LOW = np.uint32(0xFFFF)
@@ -98,25 +98,41 @@ def growable_documents(doc_ptr: np.ndarray, rows: DocumentCounts, n_topics: int)
 
 
 @kernel
-def growable_words(
-    starts: np.ndarray, lengths: np.ndarray, topics: np.ndarray, counts: np.ndarray, tokens: np.ndarray, n_topics: int
-) -> WordRows:
-    """Copy rows of B to rows with a place for each topic that a word can have when some of its tokens are drawn.
-
-    Row v has ``lengths[v]`` entries of ``topics`` and ``counts`` (n,) from ``starts[v]`` on, and ``tokens[v]`` are
-    drawn: all (W,) int64.
-    """
-    W = len(starts)
+def growable_words(rows: WordCounts, n_topics: int) -> WordRows:
+    """Copy rows of B to rows with a place for each of K topics (int) that the tokens they count can come to."""
+    W = len(rows.row_ptr) - 1
+    lengths = np.empty(W, np.int64)
     row_ptr = np.zeros(W + 1, np.int64)
     for row in range(W):
-        row_ptr[row + 1] = row_ptr[row] + min(lengths[row] + tokens[row], n_topics)
-    new_topics = np.empty(row_ptr[-1], np.uint16)
-    new_counts = np.empty(row_ptr[-1], np.int32)
+        tokens = 0
+        for j in range(rows.row_ptr[row], rows.row_ptr[row + 1]):
+            tokens += rows.counts[j]
+        lengths[row] = rows.row_ptr[row + 1] - rows.row_ptr[row]
+        row_ptr[row + 1] = row_ptr[row] + min(tokens, n_topics)
+    topics = np.empty(row_ptr[-1], np.uint16)
+    counts = np.empty(row_ptr[-1], np.int32)
     for row in range(W):
         for j in range(lengths[row]):
-            new_topics[row_ptr[row] + j] = topics[starts[row] + j]
-            new_counts[row_ptr[row] + j] = counts[starts[row] + j]
-    return WordRows(row_ptr, lengths.copy(), new_topics, new_counts)
+            topics[row_ptr[row] + j] = rows.topics[rows.row_ptr[row] + j]
+            counts[row_ptr[row] + j] = rows.counts[rows.row_ptr[row] + j]
+    return WordRows(row_ptr, lengths, topics, counts)
+
+
+@kernel
+def pack_words(words: WordRows, table: WordCounts, scratch: RowScratch) -> np.int64:
+    """Copy rows of B to a table with ascending topics and a slack entry; return its number of entries (int).
+
+    ``scratch`` has a row of (K,) int32.
+    """
+    row, marks = scratch
+    end = np.uint64(0)
+    for v in range(len(words.lengths)):
+        start = words.row_ptr[v]
+        for j in range(start, start + words.lengths[v]):
+            add_topic(np.uint64(words.topics[j]), words.counts[j], row, marks)
+        end = drain_row(row, marks, table.topics, table.counts, end)
+        table.row_ptr[v + 1] = end
+    return np.int64(end)
 
 
 @kernel
@@ -128,14 +144,3 @@ def dense_words(rows: WordCounts, width: int) -> np.ndarray:
         for j in range(rows.row_ptr[row], rows.row_ptr[row + 1]):
             dense[row * width + rows.topics[j]] = rows.counts[j]
     return dense
-
-
-@kernel
-def word_tokens(order: TokenOrder, first: int, W: int) -> np.ndarray:
-    """Count the tokens of W words (int) from ``first`` (int) on: (W,) int64."""
-    tokens = np.zeros(W, np.int64)
-    for s in range(len(order.word_ids)):
-        row = np.int64(order.word_ids[s]) - first
-        if 0 <= row < W:
-            tokens[row] += order.word_ptr[s + 1] - order.word_ptr[s]
-    return tokens

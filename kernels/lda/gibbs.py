@@ -45,7 +45,6 @@ topics that tokens may come to, see changing_rows.py.
 Reference implementation: tests/helpers/naive_gibbs.py, `lda_gibbs_sweep`.
 """
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
@@ -77,12 +76,12 @@ from .changing_rows import (
     growable_documents,
     growable_words,
     is_off,
+    pack_words,
     padded,
     padded_to_four,
     piece_tokens,
-    word_tokens,
 )
-from .counts import MAX_COUNT, SIXTEEN, WordCounts, count_documents
+from .counts import MAX_COUNT, SIXTEEN, WordCounts, count_documents, empty_table, first_entries, new_row
 from .esca import AHEAD, repeats, search
 from .model import ModelBlock, TokenOrder, block_segments, inlined, token_order
 from .row_sums import LAST, ZERO, find, lowered_sums, row_products
@@ -101,20 +100,9 @@ Documents: TypeAlias = "np.ndarray | DocumentRows"
 Words: TypeAlias = "np.ndarray | WordRows"
 
 
-def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uint64) -> np.ndarray:
-    """Draw the next topics of a chunk's tokens: (T,) uint16 in word order. ``models`` are all blocks of the model.
-
-    ``z`` (T,) uint16 are the current topics. Token i in word order takes draw i of the stream ``key``.
-    Arguments are only read.
-    """
-    model = joined(list(models))
-    z = z.copy()
-    A = document_rows(chunk, z, len(model.alpha))
-    draw(chunk, A, word_rows(chunk, model), model.totals.astype(np.int64), model, z, key)
-    return z
-
-
-def draw(chunk: Chunk, A: Documents, B: Words, N: np.ndarray, model: ModelBlock, z: np.ndarray, key: np.uint64) -> None:
+def draw(
+    chunk: Chunk | TokenOrder, A: Documents, B: Words, N: np.ndarray, model: ModelBlock, z: np.ndarray, key: np.uint64
+) -> None:
     """Draw the topics ``z`` (T,) uint16 of the tokens whose words are in a block of the model; A, B and N follow.
 
     B are the rows of the block and N is (K,) int64. Of ``model``, only the priors and the range of words are read.
@@ -143,23 +131,22 @@ def document_rows(chunk: Chunk, z: np.ndarray, n_topics: int) -> Documents:
     return growable_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
 
 
-def word_rows(chunk: Chunk, model: ModelBlock) -> Words:
-    """Copy a block of B to rows that can change while a chunk is drawn."""
-    n_topics = len(model.alpha)
-    rows = WordCounts(model.row_ptr, model.topics, model.counts)
+def word_rows(rows: WordCounts, n_topics: int) -> Words:
+    """Copy rows of B to rows that can change while tokens that they count are drawn."""
+    rows = read_only_tuple(rows)
     if n_topics <= gibbs_registers.MOST_TOPICS:
-        return dense_words(read_only_tuple(rows), padded(n_topics))
-    tokens = word_tokens(token_order(chunk), model.first, len(rows.row_ptr) - 1)
-    starts, lengths = rows.row_ptr[:-1], np.diff(rows.row_ptr)
-    return growable_words(starts, lengths, rows.topics, rows.counts, tokens, n_topics)
+        return dense_words(rows, padded(n_topics))
+    return growable_words(rows, n_topics)
 
 
-def grown(chunk: Chunk, words: Words, n_topics: int) -> Words:
-    """Return rows of B, from the first word on, that can go on to change while another chunk is drawn."""
-    if not isinstance(words, WordRows):
-        return words
-    tokens = word_tokens(token_order(chunk), 0, len(words.lengths))
-    return growable_words(words.row_ptr[:-1], words.lengths, words.topics, words.counts, tokens, n_topics)
+def packed_rows(words: Words, n_topics: int) -> WordCounts:
+    """Return rows of B with ascending topics, and without free places."""
+    if isinstance(words, WordRows):
+        table = empty_table(len(words.lengths), int(words.lengths.sum()) + 1)
+        return first_entries(table, pack_words(words, table, new_row(n_topics)))
+    rows = words.reshape(-1, padded(n_topics))
+    topics = np.nonzero(rows)[1].astype(np.uint16)
+    return WordCounts(np.r_[0, np.cumsum(np.count_nonzero(rows, axis=1))], topics, rows[rows > 0])
 
 
 def dense_width(n_topics: int, n_tokens: int, n_documents: int, longest: int) -> int:
@@ -172,16 +159,6 @@ def dense_width(n_topics: int, n_tokens: int, n_documents: int, longest: int) ->
     length = n_tokens / max(n_documents, 1)
     most = min(DENSE_TOPICS + length, MOST_DENSE_TOPICS) if length >= FEWEST_DENSE_TOKENS else 0
     return int(padded_to_four(n_topics)) if n_topics <= most or longest > MAX_COUNT else 0
-
-
-def joined(blocks: list[ModelBlock]) -> ModelBlock:
-    """Return all words as one block."""
-    if len(blocks) == 1:
-        return blocks[0]
-    lengths = np.concatenate([np.diff(block.row_ptr) for block in blocks])
-    topics = np.concatenate([block.topics for block in blocks])
-    counts = np.concatenate([block.counts for block in blocks])
-    return blocks[0]._replace(row_ptr=np.r_[0, np.cumsum(lengths)], topics=topics, counts=counts)
 
 
 @kernel

@@ -77,7 +77,7 @@ class WordScratch(NamedTuple):
     surplus: bool  # whether a row of A may have entries with the SURPLUS bit
 
 
-def token_order(chunk: Chunk) -> TokenOrder:
+def token_order(chunk: Chunk | TokenOrder) -> TokenOrder:
     """Return read-only views of the fields of a chunk that sampling reads."""
     order = TokenOrder(
         chunk.doc_ptr, chunk.group_ptr, chunk.word_ids, chunk.word_ptr, chunk.docs, chunk.word_to_doc_order

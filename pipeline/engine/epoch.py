@@ -32,7 +32,7 @@ from .events import (
     ShardSwept,
 )
 from .executors import Executor
-from .grid import has_grid
+from .grid import ChunkGridAlgorithm, has_grid
 from .memory import Capacity, begin_peak, peak_bytes
 from .plan import describe_devices, must_compile, plan_run
 from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run, name_blocks
@@ -129,6 +129,8 @@ class _Engine:
             )
         if has_grid(self.algorithm) and needs.ranges != 1:
             raise ValueError(f"ranges is {needs.ranges}: a grid is swept in one range, so leave it out")
+        if isinstance(self.algorithm, ChunkGridAlgorithm) and self.algorithm.n_blocks > n_chunks:
+            raise ValueError(f"{self.algorithm.n_blocks} blocks for {n_chunks} chunks: each row of a grid needs one")
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored
@@ -358,7 +360,8 @@ class _Engine:
         only its blocks, which are written, and its shared arrays, which are written or travel with the tasks.
         """
         started = time.perf_counter()
-        shards = SweepPhase(self.job, step).shards
+        phase = SweepPhase(self.job, step)
+        shards = phase.shards
         sums: Arrays = {}
         totals: Arrays = {}
         measured: Metrics = {}
@@ -384,6 +387,7 @@ class _Engine:
             updated = sweep.update()
             for applied in updated:
                 totals = add(totals, applied.totals)
+                sums = add(sums, applied.sums)
                 add_numbers(measured, applied.measured)
             # A grid is trained by all threads at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
@@ -392,7 +396,7 @@ class _Engine:
         # The requests of this process: those of this step, and those of the commit of the last one.
         add_numbers(measured, REQUESTS.take())
         elapsed = time.perf_counter() - started - seconds_waited
-        tokens = sum(self.shard_tokens[s] for s in shards)
+        tokens = sum(self.shard_tokens[s] for s in shards) if phase.has_sweeps else sum(self.shard_tokens)
         before = self.rows[-1]["training_seconds"] if self.rows else 0.0
         row = {
             "step": step,
@@ -418,9 +422,10 @@ class _Engine:
         # For the display of progress, the time of a step is divided between sweeps and cells.
         swept_share = 1.0
         cell_tokens = 0.0
-        if self.grid is not None:
-            swept_share = SWEEP_SHARE
-            cell_tokens = (1 - swept_share) * sum(tokens) / (self.grid.passes * self.grid.n_blocks**2)
+        if self.grid is not None and phase.has_cells:
+            swept_share = SWEEP_SHARE if phase.has_sweeps else 0.0
+            in_cells = (1 - swept_share) * sum(tokens or self.shard_tokens)
+            cell_tokens = in_cells / (self.grid.passes * self.grid.n_blocks**2)
 
         def emit(position: int, report: tasks.ShardProgress) -> None:
             # The shares of the ranges add up to the tokens of the shard.

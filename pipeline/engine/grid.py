@@ -1,27 +1,34 @@
-"""The contract for models whose updates must follow one another: a grid of cells over pairs of blocks.
+"""The contract for models whose updates must follow one another: a grid of cells.
 
-Most algorithms sweep all chunks against the model of the last commit and add up the changes. Word vectors lose quality
-in this way. A `GridAlgorithm` cuts a step into *cells* instead. Cell (i, j) trains some arrays of block i, the *rows*,
-with some arrays of block j, the *columns*. Two cells without a common block can run at the same time, and two cells
-with a common block run in a fixed order. So the result is the same for any number of workers and threads.
+Most algorithms sweep all chunks against the model of the last commit and add up the changes. Some models lose quality
+in this way. A `CellAlgorithm` cuts a step into *cells* instead. Cell (i, j) trains the arrays of *row* i with those of
+*column* j. Two cells without a common row or column can run at the same time, and two cells that share one run in a
+fixed order. So the result is the same for any number of workers and threads.
 
-For P blocks, a power of two, the order has P *strata*. Stratum s has the cells (i, i xor s), of which no two share a
-block. The exclusive or makes the order hierarchical: n consecutive rows, if n is a power of two and divides P, meet the
-same n columns in n consecutive strata. So a worker that trains n rows exchanges its columns P / n times per pass.
+A column has arrays of a block of the model. There are two kinds of rows:
+
+- `GridAlgorithm`: a row has other arrays of a block, and cells train pairs of blocks.
+- `ChunkGridAlgorithm`: a row has the states of some chunks, and cells train these with the blocks of the model.
+
+For P rows and P columns, a power of two, the order has P *strata*. Stratum s has the cells (i, i xor s), of which no
+two share a row or a column. The exclusive or makes the order hierarchical: n consecutive rows, if n is a power of two
+and divides P, meet the same n columns in n consecutive strata. So a worker that trains n rows exchanges its columns
+P / n times per pass.
 
 Source: Gemulla, Nijkamp, Haas and Sismanis, "Large-scale matrix factorization with distributed stochastic gradient
 descent" (KDD 2011), section 4, for the strata.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, TypeGuard
+from typing import Any, ClassVar, NamedTuple, TypeGuard
 
 from ...io.stores.store import Arrays
 from ...kernels import random
-from .algorithm import Algorithm, AnyAlgorithm, ChunkT, DataT, MemoryEstimate
+from ...kernels.simd.aligned import aligned_copy
+from .algorithm import Address, Algorithm, AnyAlgorithm, ChunkT, DataT, MemoryEstimate, SweepResult, block_range
 
 #: Part of the key of the shifts. Chunks count from 0, so no chunk has this number.
 SHIFT = -5
@@ -37,7 +44,46 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
+class CellAlgorithm(Algorithm[DataT, ChunkT]):
+    """What both kinds of grids have in common: P rows by P columns of cells, and how a cell is trained.
+
+    The number of blocks P must be a power of two, and `Needs.ranges` must be 1.
+    """
+
+    @property
+    def passes(self) -> int:
+        """Number of times that a step trains each cell. `Cell.grid_pass` counts them."""
+        return 1
+
+    @property
+    def threads(self) -> int:
+        """Minimum number of cells that a worker trains at the same time."""
+        return 1
+
+    def __post_init__(self) -> None:
+        """Check the number of blocks."""
+        n = self.n_blocks
+        if n & (n - 1):
+            below = 1 << (n.bit_length() - 1)
+            raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
+
+    @abstractmethod
+    def cell_memory(self, data: DataT) -> MemoryEstimate:
+        """Return the bytes of one cell: what its row is made of and what it has, and a column."""
+
+    @abstractmethod
+    def begin_column(self, block: Arrays) -> Arrays:
+        """Return the arrays of a block that cells change, in a form of which they have no other copy."""
+
+    @abstractmethod
+    def train_cell(
+        self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int
+    ) -> None:
+        """Train ``rows`` and ``columns`` in place. Threads call it for other cells at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridAlgorithm(CellAlgorithm[DataT, ChunkT]):
     """Base class of algorithms that train pairs of blocks, cell by cell.
 
     Sweeps divide the chunks' data among the rows of the grid: the delta of block i has what the cells of row i need.
@@ -114,39 +160,65 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     passes: int = 1
     threads: int = 1
 
-    def __post_init__(self) -> None:
-        """Check the number of blocks."""
-        n = self.n_blocks
-        if n & (n - 1):
-            below = 1 << (n.bit_length() - 1)
-            raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
-
-    @abstractmethod
-    def cell_memory(self, data: DataT) -> MemoryEstimate:
-        """Return the bytes of one cell: what `prepare` takes and returns, a row block and a column block."""
-
     def prepare(self, row: int, delta: Arrays) -> Arrays:
         """Return what `train_cell` needs for the cells of a row, given the row's merged delta; by default the delta."""
         return delta
 
-    @abstractmethod
-    def train_cell(
-        self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int
-    ) -> None:
-        """Train ``rows`` and ``columns`` in place. Threads call it for other cells at the same time."""
+    def begin_column(self, block: Arrays) -> Arrays:
+        """Return copies of the ``column_arrays`` of a block."""
+        return copies(block, self.column_arrays)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Return a block's next arrays, which are those that its cells have trained, and no totals."""
         return delta, {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChunkGridAlgorithm(CellAlgorithm[DataT, ChunkT]):
+    """Base class of algorithms whose chunks have a state that changes together with the model, cell by cell.
+
+    Row i of the grid has consecutive chunks, `row_chunks`, and column j has block j of the model. The first step sweeps
+    all chunks, which have no state yet, as for any `Algorithm`. Every later step has cells and no sweeps:
+
+    1. `begin_row` receives the chunks of a row and their states, and `begin_column` the block of a column.
+    2. `train_cell` trains each cell. What cells of different rows share, other than a column, they see as it was after
+       the last step, and with the changes of their own row.
+    3. `finish_row` returns the chunks' next states, and `apply` receives the trained column as the block's delta.
+
+    There must be at least as many chunks as blocks. `Needs.rounds` and `Needs.ranges` must be 1. The parameters of
+    methods are those of `Algorithm` and `GridAlgorithm`; ``rows`` and ``prepared`` are what `begin_row` has returned.
+    """
+
+    def row_chunks(self, n_chunks: int, row: int) -> range:
+        """Return the chunks of a row."""
+        return block_range(n_chunks, self.n_blocks, row)
+
+    @abstractmethod
+    def begin_row(
+        self, chunks: list[ChunkT], states: list[Arrays], shared: Arrays, address: Address
+    ) -> tuple[Arrays, Arrays]:
+        """Return the arrays of a row that its cells change, and those that they read. ``address`` has its first chunk.
+
+        ``chunks`` and ``states`` must stay unchanged.
+        """
+
+    @abstractmethod
+    def finish_row(self, rows: Arrays, prepared: Arrays, address: Address) -> list[SweepResult]:
+        """Return the results of a row's chunks after its last cell: states and sums, and no deltas."""
+
+
+def copies(arrays: Arrays, names: Iterable[str]) -> Arrays:
+    """Return copies of arrays that cells will change. Other tasks may read those of the last commit."""
+    return {name: aligned_copy(arrays[name]) for name in names}
+
+
 #: A grid algorithm for any type of data and chunks, as the engine sees it.
-AnyGridAlgorithm = GridAlgorithm[Any, Any]
+AnyCellAlgorithm = CellAlgorithm[Any, Any]
 
 
-def has_grid(algorithm: AnyAlgorithm) -> TypeGuard[AnyGridAlgorithm]:
-    """Return whether a step of the algorithm trains the cells of a grid after its sweeps."""
-    return isinstance(algorithm, GridAlgorithm)
+def has_grid(algorithm: AnyAlgorithm) -> TypeGuard[AnyCellAlgorithm]:
+    """Return whether steps of the algorithm train the cells of a grid."""
+    return isinstance(algorithm, CellAlgorithm)
 
 
 @dataclass(frozen=True)

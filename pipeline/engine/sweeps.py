@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from .cluster.watch import TaskLost
 from .executors import Executor, FinishSweep, OnCells
-from .grid import has_grid
 from .worker.contributions import Contribution, ContributionLost, SweepOutcome
 from .worker.tasks import AppliedBlock, ShardProgress, ShardReport, SweepPhase
 
@@ -63,6 +62,9 @@ class RangeSweep:
 
         Shards of workers that die are swept again. If the context is left without that call, the sweeps end.
         """
+        if not self._phase.has_sweeps:
+            yield lambda: None
+            return
         with self._start(self._missing()) as finish_first:
 
             def finish() -> None:
@@ -112,12 +114,19 @@ class RangeSweep:
 
     def update(self) -> list[AppliedBlock]:
         """Update all blocks, and return the results in the order of the blocks."""
+        attempts = 0
         while True:
             try:
-                if has_grid(self._phase.job.algorithm):
+                if self._phase.has_cells:
                     return self._train_grid()
                 return self._update_blocks()
             except ContributionLost as lost:
+                attempts += 1
+                if attempts == MAX_SWEEPS:
+                    raise TaskLost(
+                        f"step {self._phase.step}: workers died {MAX_SWEEPS} times while they trained the model; look "
+                        f"at the workers' logs, then resume the run"
+                    ) from lost
                 self._contributions = [c for c in self._contributions if c.source.address != lost.address]
                 self._sweep_missing()
 

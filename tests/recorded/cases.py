@@ -113,7 +113,7 @@ CASES = {
     "lda-auto": lda(sampler="auto", n_blocks=2),
     "lda-cgs": lda(sampler="cgs"),
     "lda-gibbs": lda(sampler="gibbs"),
-    "lda-gibbs-blocks": lda(sampler="gibbs", n_blocks=3),
+    "lda-gibbs-blocks": lda(sampler="gibbs", n_blocks=4),
     "lda-minibatch": lda(sampler="minibatch"),
     "lda-reference": lda(sampler="reference", is_paper=True),
     "lda-uncollapsed": lda(sampler="uncollapsed", is_paper=True),
@@ -148,7 +148,7 @@ CASES = {
     "random-indexing-partial": indexing(continues=True),
 }
 #: Cases that have one shard, of all chunks: their algorithms allow no more, or the graph has walks for one chunk.
-ONE_SHARD = {"lda-gibbs", "lda-gibbs-blocks", "word2vec-par", "word2vec-full", "word2vec-sgns", "node2vec"}
+ONE_SHARD = {"word2vec-par", "word2vec-full", "word2vec-sgns", "node2vec"}
 
 
 # --- training ---

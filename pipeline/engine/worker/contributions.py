@@ -26,7 +26,6 @@ from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
 from ..algorithm import Shard, SweepResult, add, add_numbers, nbytes
 from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
-from ..grid import has_grid
 from ..packing import unpack
 from .held import map_deltas
 from .merging import Node, PartialSums
@@ -217,7 +216,7 @@ def sweep_shards(
     transfers = Transfers(phase, 1 + n_helpers)
     reports: dict[int, ShardReport] = {}
     failed = threading.Event()
-    is_grid = has_grid(phase.job.algorithm)
+    is_grid = phase.has_cells
     kept = 0
     lock = threading.Lock()
 
@@ -283,7 +282,7 @@ def update_if_complete(phase: SweepPhase, contribution: Contribution, fetch: Fet
     if len(contribution.reports) < len(phase.shards):
         return
     # Cells are trained by all workers.
-    if has_grid(phase.job.algorithm):
+    if phase.has_cells:
         return
     started = time.perf_counter()
     contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], fetch)

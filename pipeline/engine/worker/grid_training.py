@@ -2,7 +2,8 @@
 
 Each worker trains the cells of some consecutive rows. The arrays of its rows stay on it for the whole step. The arrays
 of a column go from worker to worker: from the one that trained the column in a stratum straight to the one that trains
-it in the next stratum. A step reads its blocks from the store at its start and writes them at its end.
+it in the next stratum. A step reads its blocks, and the states of chunks, from the store at its start and writes them
+at its end.
 
 Where a CUDA device trains, a row or a column stays on it until another worker or the store needs it, or until other
 blocks are in use, see `Grid.cells`. If the cluster's protocol sends device memory, a column goes from the device of one
@@ -17,21 +18,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
-from ....kernels.simd.aligned import aligned_copy
-from ..algorithm import add_numbers
+from ..algorithm import add, add_numbers
 from ..device import DeviceCounts, any_on_device, bring_back, takes_from_device
-from ..grid import AnyGridAlgorithm, Cell, Grid
+from ..grid import AnyCellAlgorithm, Cell, ChunkGridAlgorithm, Grid, GridAlgorithm, copies
 from ..memory import UNLIMITED
 from .contributions import FETCH_BYTES, Fetch, Source, merge_blocks
 from .held import HeldArrays, Key, release_files
 from .overlap import start
-from .tasks import AppliedBlock, StepModel, SweepPhase, check_finite, write_block
+from .tasks import AppliedBlock, StepModel, Stopwatch, SweepPhase, check_finite, write_block
+from .transfers import Transfers
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.
 DEVICE_SHARE = 0.6
@@ -53,9 +54,9 @@ class GridPlan:
     cell_device_bytes: int = 0  # of a cell on a CUDA device; a column takes less
 
     @property
-    def algorithm(self) -> AnyGridAlgorithm:
+    def algorithm(self) -> AnyCellAlgorithm:
         """The run's algorithm."""
-        return cast(AnyGridAlgorithm, self.phase.job.algorithm)
+        return cast(AnyCellAlgorithm, self.phase.job.algorithm)
 
     @property
     def grid(self) -> Grid:
@@ -74,7 +75,7 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], device: int
 
     ``device`` is the memory of the smallest CUDA device. Zero stands for no limit.
     """
-    algorithm = cast(AnyGridAlgorithm, phase.job.algorithm)
+    algorithm = cast(AnyCellAlgorithm, phase.job.algorithm)
     estimate = algorithm.cell_memory(phase.job.open(phase.job.data))
     held = phase.job.held_bytes
     on_device = UNLIMITED
@@ -135,6 +136,7 @@ class GridTrainer:
         self._job = plan.phase.job
         self._step = plan.phase.step
         self._rows = plan.rows(address)
+        self._transfers = Transfers(plan.phase, self._threads)
         self._model = StepModel(self._job, self._step - 1, shared=plan.phase.shared)
         self._prepared: dict[int, Arrays] = {}  # by row
         self._lock = threading.Lock()
@@ -149,7 +151,7 @@ class GridTrainer:
 
     def train(self, sources: list[Source], fetch: Fetch) -> list[AppliedBlock]:
         """Train all cells of the rows, write their blocks, and return the result for each block."""
-        with ThreadPoolExecutor(self._threads) as pool:
+        with self._transfers.opened(), ThreadPoolExecutor(self._threads) as pool:
             try:
                 self._prepare(pool, sources, fetch)
                 # These columns arrive while the threads train. Each one that is used requests another one.
@@ -169,7 +171,10 @@ class GridTrainer:
     # --- before the first cell ---
 
     def _prepare(self, pool: ThreadPoolExecutor, sources: list[Source], fetch: Fetch) -> None:
-        """Merge the deltas of the rows, a few rows at a time, and prepare them."""
+        """Begin the rows with their chunks, or merge their deltas, a few rows at a time, and prepare them."""
+        if isinstance(self._algorithm, ChunkGridAlgorithm):
+            _wait_for([start(pool, self._begin_row, self._algorithm, row) for row in self._rows])
+            return
         largest = max(source.nbytes for source in sources)
         batch = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
         for first in range(self._rows.start, self._rows.stop, batch):
@@ -179,10 +184,26 @@ class GridTrainer:
             _wait_for(preparing)
 
     def _prepare_row(self, row: int, delta: Arrays) -> None:
+        algorithm = cast(GridAlgorithm[Any, Any], self._algorithm)
         started = time.perf_counter()
-        prepared = self._algorithm.prepare(row, delta)
+        prepared = algorithm.prepare(row, delta)
         self._count(0, time.perf_counter() - started)
         self._prepared[row] = _plain(self._held.keep(prepared))
+
+    def _begin_row(self, algorithm: ChunkGridAlgorithm[Any, Any], row: int) -> None:
+        """Read the chunks of a row and their states."""
+        own = algorithm.row_chunks(self._job.n_chunks, row)
+        after = algorithm.row_chunks(self._job.n_chunks, self._rows[-1]).stop
+        self._transfers.read_chunks_ahead(list(range(own.start, after)), ())
+        watch = Stopwatch()
+        chunks = [self._transfers.chunk(index, watch) for index in own]
+        states = [cast(Arrays, self._transfers.state(index, watch)) for index in own]
+        started = time.perf_counter()
+        address = self._job.address(self._step, own.start)
+        rows, prepared = algorithm.begin_row(chunks, states, self._model.shared, address)
+        self._count(0, time.perf_counter() - started)
+        self._prepared[row] = _plain(self._held.keep(prepared))
+        self._held.put(("row", row, 0), rows)
 
     # --- cells ---
 
@@ -222,11 +243,11 @@ class GridTrainer:
 
     def _take(self, kind: str, block: int, number: int) -> Arrays:
         """Return the arrays of a row or a column for stratum ``number``, when its cell of the last stratum is done."""
-        if number == 0:
-            # A copy, because other tasks may read the arrays of the last commit.
-            names = self._algorithm.row_arrays if kind == "row" else self._algorithm.column_arrays
-            arrays = self._model.block(block)
-            return {name: aligned_copy(arrays[name]) for name in names}
+        algorithm = self._algorithm
+        if number == 0 and kind == "column":
+            return algorithm.begin_column(self._model.block(block))
+        if number == 0 and isinstance(algorithm, GridAlgorithm):
+            return copies(self._model.block(block), algorithm.row_arrays)
         arrays = self._held.request((kind, block, number)).result()
         if kind == "column" and self._grid.partner(number - 1, block) not in self._rows:
             self._request_next_column()
@@ -280,14 +301,25 @@ class GridTrainer:
     # --- after the last cell ---
 
     def _apply(self, block: int) -> AppliedBlock:
-        """Write the next arrays of a block."""
+        """Write the next arrays of a block, and the next states of the chunks of its row."""
         end = self._grid.n_strata
-        trained = release_files(self._take("row", block, end) | self._take("column", block, end))
+        trained = release_files(self._take("column", block, end))
+        rows = release_files(self._take("row", block, end))
+        sums: Arrays = {}
+        if isinstance(self._algorithm, ChunkGridAlgorithm):
+            chunks = self._algorithm.row_chunks(self._job.n_chunks, block)
+            address = self._job.address(self._step, chunks.start)
+            results = self._algorithm.finish_row(rows, self._prepared.pop(block), address)
+            for index, result in zip(chunks, results, strict=True):
+                self._transfers.write_state(index, cast(Arrays, result.state))
+                sums = add(sums, result.sums)
+        else:
+            trained = rows | trained
         first = partial(self._job.first_arrays, block)
         arrays, totals = self._algorithm.apply(self._model.block(block), trained, self._model.shared, first)
         check_finite(self._job.epoch(self._step), f"block {block} of the model", arrays)
         write_block(self._job, self._step, block, arrays)
-        return AppliedBlock(totals, {})
+        return AppliedBlock(totals, {}, sums)
 
     # --- progress ---
 

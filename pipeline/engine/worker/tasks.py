@@ -20,6 +20,7 @@ from ....io.stores.store import Arrays
 from ....kernels.simd.aligned import join_rows
 from ..algorithm import Address, AnyAlgorithm, Needs, block_range, nbytes
 from ..data import DataRef, TrainingData, count_shards, shard_chunks
+from ..grid import ChunkGridAlgorithm, has_grid
 from ..memory import UNLIMITED
 from ..packing import index_rows, join_blocks, rows_of_block, unpack, unpacked_bytes
 from ..run import RunStore
@@ -106,9 +107,22 @@ class SweepPhase:
         """The blocks of the range."""
         return block_range(self.job.algorithm.n_blocks, self.job.needs.ranges, self.range_index)
 
+    @property
+    def has_sweeps(self) -> bool:
+        """Whether the step sweeps its chunks."""
+        return self.step == 1 or not isinstance(self.job.algorithm, ChunkGridAlgorithm)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether the step trains the cells of a grid, after its sweeps if it has them."""
+        algorithm = self.job.algorithm
+        return has_grid(algorithm) and (self.step > 1 or not isinstance(algorithm, ChunkGridAlgorithm))
+
     @cached_property
     def shards(self) -> range:
-        """The numbers of the step's shards. Each round sweeps every rounds-th one, so an epoch sweeps all of them."""
+        """The numbers of the shards to sweep. Each round sweeps every rounds-th one, so an epoch sweeps all of them."""
+        if not self.has_sweeps:
+            return range(0)
         rounds = self.job.needs.rounds
         return range((self.step - 1) % rounds, count_shards(self.job.n_chunks, self.job.needs.shards), rounds)
 
@@ -139,6 +153,7 @@ class AppliedBlock:
 
     totals: Arrays
     measured: dict[str, float]  # copies, launches and waits on the CUDA device; seconds
+    sums: Arrays = field(default_factory=dict)  # of the chunks of the grid's row of the same number
 
 
 class Stopwatch:

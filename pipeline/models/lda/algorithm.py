@@ -4,7 +4,6 @@ Names are those of the papers: A are the topic counts of documents, B those of w
 are the topics of tokens. There are K topics, V words, and T tokens in a chunk.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +17,7 @@ from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.lda import esca as esca_on_cpu
 from ....kernels.lda.counts import topic_totals
-from ....kernels.lda.model import ModelBlock
+from ....kernels.lda.model import ModelBlock, TokenOrder
 from ...engine.algorithm import (
     Address,
     Algorithm,
@@ -31,6 +30,7 @@ from ...engine.algorithm import (
     SweepResult,
 )
 from ...engine.device import kernels
+from ..base.blocks import cut_blocks
 from . import priors
 from .continuation import PreviousTopics
 from .late_counts import TopicCounts, counted, uncounted
@@ -66,8 +66,6 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     most_shards: ClassVar[int] = 4096
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
-    #: Whether the topics of a chunk may be counted when its delta is merged with others.
-    counts_late: ClassVar[bool] = True
     #: Arrays of a chunk that sweeps do not need.
     unread: ClassVar[tuple[str, ...]] = ("words",)
 
@@ -84,9 +82,14 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     n_ranges: int = 1  # see `Needs.ranges`
     device: str = "cpu"
 
-    @abstractmethod
+    @classmethod
+    def cut_words(cls, data: Corpus, row_lengths: np.ndarray, n_blocks: int | None) -> tuple[int, ...]:
+        """Return the first word of each block, and the number of words. None: the sampler chooses the blocks."""
+        return cut_blocks(row_lengths, n_blocks or 1)
+
     def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Return the next topics of a chunk's tokens, given their current topics: both (T,) uint16 in word order."""
+        raise NotImplementedError(f"{type(self).__name__}: define draw_topics, or draw the topics in cells")
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Return the bytes of a sweep: the chunk in both orders, old and new topics, B, and deltas being merged."""
@@ -112,9 +115,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Return the bytes of the deltas of two chunks like this one, and of a block while it is merged."""
         chunk_counts = self._count_bytes(chunk.tokens)
         # Topics that are counted late: those of two chunks wait even if the model is smaller.
-        waiting = 0
-        if self.counts_late:
-            waiting = 2 * (2 * chunk.tokens + 12 * chunk.segments) + self.block_bytes
+        waiting = 2 * (2 * chunk.tokens + 12 * chunk.segments) + self.block_bytes
         return max(2 * chunk_counts, 3 * self.block_bytes, waiting)
 
     def needs(self, data: Corpus, n_workers: int) -> Needs:
@@ -234,7 +235,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def _counts(self, chunk: Chunk, z: np.ndarray, shard: Shard) -> list[Arrays]:
         """Return the counts by word of the shard so far. On the CPU, its first chunk is counted later, if possible."""
         esca = kernels("lda.esca", self.device)
-        if shard.deltas is None and self.counts_late and esca is esca_on_cpu:
+        if shard.deltas is None and esca is esca_on_cpu:
             return [uncounted(chunk, z, (self.bounds[j], self.bounds[j + 1])) for j in shard.blocks]
         before = shard.deltas
         if before is not None:
@@ -254,7 +255,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             totals.append(esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics, before))
         return totals
 
-    def _count_documents(self, chunk: Chunk, z: np.ndarray, address: Address) -> Arrays:
+    def _count_documents(self, chunk: Chunk | TokenOrder, z: np.ndarray, address: Address) -> Arrays:
         """Return histograms of the counts by document, in the epochs that learn priors."""
         if self.learn_priors == "none" or address.step % self.learn_every:
             return {}
@@ -266,10 +267,14 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             delta = self.merge.add([first(), delta])
         # The next sweep, and the packing for the store, find them on a CUDA device if they are there now.
         RESIDENTS.bring_back(delta.values(), keep=True)
-        totals = {"totals": topic_totals(delta["topics"], delta["counts"], self.n_topics)}
+        return delta, self._block_totals(delta)
+
+    def _block_totals(self, block: Arrays) -> Arrays:
+        """Return the topic totals of a block and, to learn priors, the histogram of its counts."""
+        totals = {"totals": topic_totals(block["topics"], block["counts"], self.n_topics)}
         if self.learn_priors != "none":
-            totals |= priors.word_histogram(delta["counts"])
-        return delta, totals
+            totals |= priors.word_histogram(block["counts"])
+        return totals
 
     def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Return the new topic totals and, in epochs that learn them, new priors."""

@@ -1,7 +1,6 @@
 """The estimator LDA: latent Dirichlet allocation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +12,7 @@ from ....io.stores.store import Arrays
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.algorithm import AnyAlgorithm
 from ...engine.device import resolve_device
+from ...engine.grid import has_grid
 from ...engine.training import Advice
 from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_data
@@ -232,13 +232,15 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
             n_words += PreviousTopics(previous).n_words_outside(data.vocabulary)
         row_lengths = self._row_lengths(data, previous)
         learn_priors = self._priors_to_learn(data, previous)
-        return self._chosen("sampler", self._samplers)(
+        sampler = self._chosen("sampler", self._samplers)
+        n_blocks = self.n_blocks if isinstance(self.n_blocks, int) else None
+        return sampler(
             n_words=n_words,
             n_topics=self.n_components,
             alpha=self._alpha(previous),
             beta=self._beta(previous),
             leave_out=self.leave_out,
-            bounds=cut_blocks(row_lengths, self._first_blocks),
+            bounds=sampler.cut_words(data, row_lengths, n_blocks),
             entries=int(row_lengths.sum()) + len(seeds),
             seeds=seeds,
             learn_priors=learn_priors,
@@ -258,7 +260,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         self, algorithm: AnyAlgorithm, data: Corpus, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut B. Many blocks are updated in several ranges, because a worker keeps the counts of a range."""
-        if not isinstance(algorithm, LdaAlgorithm) or not algorithm.counts_late:
+        if has_grid(algorithm):
             return None
         row_lengths = cache(lambda: self._row_lengths(data, previous))
 
@@ -270,14 +272,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
 
     def _advice(self) -> Advice:
         names = {"alpha": "doc_topic_prior", "beta": "topic_word_prior", "n_topics": "n_components"}
-        advice = Advice(names=names)
-        if self.sampler != "gibbs":
-            return advice
-        idle = (
-            "the sampler gibbs trains a model on one worker, and is faster without a cluster "
-            "(cluster.kind=synchronous, or no client in Python)"
-        )
-        return replace(advice, idle=idle)
+        return Advice(names=names)
 
     def _alpha(self, previous: SavedModel | None) -> tuple[float, ...]:
         if self.doc_topic_prior is None:

@@ -1,97 +1,154 @@
-"""Collapsed Gibbs sampling in word order, in which the counts follow every token of a shard.
+"""Collapsed Gibbs sampling in word order, in which the counts follow every token, on any number of workers.
 
-Within a chunk, the kernel updates the counts. From one chunk of a shard to the next, the deltas carry them. The changes
-of other shards arrive with the next epoch, as in AD-LDA (Newman, Asuncion, Smyth and Welling, JMLR 2009).
+A row of the grid has consecutive chunks, and a column has a block of words. Cell (i, j) draws the tokens of row i whose
+words are in block j. Cells of a stratum share neither a document nor a word, so that A and B are those of the moment
+everywhere. Only the K totals N are older: a cell sees those of the last epoch, and the changes of its own row.
+
+Source: Moon's dissertation (2019), section 2.3.1 (over-decomposition into tiles of documents and words), with totals
+that are exchanged once per epoch instead of once per stratum.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import ClassVar
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
-from ....io.stores.corpus import ChunkInfo, Corpus
+from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import gibbs, gibbs_registers
-from ....kernels.lda.changing_rows import WordRows, padded
+from ....kernels.lda.changing_rows import DocumentRows, WordRows, padded
 from ....kernels.lda.counts import WordCounts
-from ...engine.algorithm import Address, MemoryEstimate, ModelView, Shard, SweepResult
+from ....kernels.lda.model import ModelBlock, TokenOrder, token_order
+from ...engine.algorithm import Address, MemoryEstimate, SweepResult
+from ...engine.grid import Cell, ChunkGridAlgorithm
+from ..base.blocks import cut_blocks
 from .algorithm import LdaAlgorithm
 
-#: Begins the names of the arrays of a delta that are the current counts, and not counts of the shard's tokens.
-CURRENT = "current_"
+#: The default number of blocks: at most the first number, or so many that a row has at most so many tokens; and not
+#: more than leave a cell so many tokens on average.
+MOST_BLOCKS = 64
+ROW_TOKENS = 1 << 22
+CELL_TOKENS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordOrderGibbs(LdaAlgorithm):
+class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
     """Collapsed Gibbs sampling in word order.
 
-    With more shards, more workers share an epoch, but the counts of each shard are older, and more epochs are needed.
+    The arrays of a row are ``z`` (T,) uint16, N as the row sees it, and the rows of A. Those of a column are the rows
+    of B, in the form in which kernels change them.
     """
-
-    most_shards: ClassVar[int] = 1
-    # The next chunk of a shard is drawn from these counts.
-    counts_late: ClassVar[bool] = False
 
     def _kernel_modules(self, data: Corpus) -> Collection[str]:
         """Return the modules of the kernels, which depend on the number of topics and the lengths of documents."""
         if self.n_topics <= gibbs_registers.MOST_TOPICS:
             return {"lda.gibbs_registers"}
-        return {"lda.gibbs_dense" if self._dense_width(chunk) else "lda.gibbs" for chunk in data.chunks}
+        forms = {gibbs.dense_width(self.n_topics, c.tokens, c.documents, c.longest) > 0 for c in data.chunks}
+        return {"lda.gibbs_dense" if is_dense else "lda.gibbs" for is_dense in forms}
 
-    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add to the estimate the rows of A and of B that the kernel changes. It takes all blocks of B at once."""
-        estimate = super().memory(data, chunk)
-        model = estimate.model * self.n_blocks
-        width = self._dense_width(chunk)
-        # Sparse rows of A are padded to eight entries. They are copied from packed ones, which `super` includes.
-        documents = 4 * width * chunk.documents if width else 4 * chunk.tokens + 48 * chunk.documents
+    def cell_memory(self, data: Corpus) -> MemoryEstimate:
+        """Return the bytes of a row's tokens, of its topics and rows of A, and of a column in use and in transfer."""
+        row = 0
+        state = 0
+        for number in range(self.n_blocks):
+            chunks = [data.chunks[index] for index in self.row_chunks(len(data.chunks), number)]
+            tokens, documents = sum(c.tokens for c in chunks), sum(c.documents for c in chunks)
+            row = max(row, 8 * tokens + 12 * sum(c.segments for c in chunks) + 8 * documents)
+            width = gibbs.dense_width(self.n_topics, tokens, documents, max(c.longest for c in chunks))
+            # Sparse rows of A are padded to eight entries.
+            state = max(state, 2 * tokens + (4 * width * documents if width else 4 * tokens + 48 * documents))
         if self.n_topics <= gibbs_registers.MOST_TOPICS:
-            words = 4 * padded(self.n_topics) * self.n_words
+            column = 4 * padded(self.n_topics) * int(max(np.diff(self.bounds)))
         else:
-            # The rows of the chunk before are there until they are copied.
-            words = 12 * self.entries + 6 * chunk.tokens + 40 * self.n_words
-        return replace(estimate, model=model, scratch=estimate.scratch + documents + words)
+            column = self.block_bytes + 16 * int(max(np.diff(self.bounds)))
+        return MemoryEstimate(data=row, state=state, model=column, scratch=2 * column + state)
 
-    def sweep(
-        self, model: ModelView, chunk: Chunk, state: Arrays | None, shard: Shard, address: Address
-    ) -> SweepResult:
-        """Draw the topics of a chunk's tokens from the counts after the chunks of the shard before it."""
-        if state is None:
-            return super().sweep(model, chunk, state, shard, address)
-        block = gibbs.joined(list(self.kernel_blocks(model)))
-        if shard.deltas is None:
-            words, totals = gibbs.word_rows(chunk, block), block.totals.astype(np.int64)
-        else:
-            words, totals = _unpacked(shard.deltas[0])
-            words = gibbs.grown(chunk, words, self.n_topics)
-            counts = [{name: delta[name] for name in WordCounts._fields} for delta in shard.deltas]
-            shard = shard._replace(deltas=counts)
-        z = state["z"].copy()
-        gibbs.draw(chunk, gibbs.document_rows(chunk, z, self.n_topics), words, totals, block, z, random.key(*address))
-        deltas = self._counts(chunk, z, shard)
-        if not shard.is_last:
-            deltas[0] |= _packed(words, totals)
-        return SweepResult({"z": z}, deltas, self._count_documents(chunk, z, address))
+    # --- the grid ---
 
-    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw a topic for one token after the other. Each draw sees those before it."""
-        return gibbs.sweep(chunk, self.kernel_blocks(model), z, random.key(*address))
+    def begin_row(
+        self, chunks: list[Chunk], states: list[Arrays], shared: Arrays, address: Address
+    ) -> tuple[Arrays, Arrays]:
+        """Return the topics of the chunks as one, N, and the rows of A; and the tokens, and where each chunk ends."""
+        order = chunks[0] if len(chunks) == 1 else joined(chunks)
+        z = np.concatenate([state["z"] for state in states])
+        A = gibbs.document_rows(order, z, self.n_topics)
+        documents = A._asdict() if isinstance(A, DocumentRows) else {"A": A}
+        rows = {"z": z, "totals": shared["totals"].astype(np.int64)} | documents
+        ends = np.cumsum([chunk.n_tokens for chunk in chunks])
+        return rows, token_order(order)._asdict() | {"ends": ends, "key": random.key(*address)}
 
-    def _dense_width(self, chunk: ChunkInfo) -> int:
-        return gibbs.dense_width(self.n_topics, chunk.tokens, chunk.documents, chunk.longest)
+    def begin_column(self, block: Arrays) -> Arrays:
+        """Return the rows of B in the form in which they change."""
+        B = gibbs.word_rows(WordCounts(**block), self.n_topics)
+        return B._asdict() if isinstance(B, WordRows) else {"B": B}
+
+    def train_cell(
+        self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int
+    ) -> None:
+        """Draw the topics of the row's tokens whose words are in the block."""
+        first, stop = self.bounds[cell.column : cell.column + 2]
+        none = np.zeros(stop - first + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.int32)
+        block = ModelBlock(*none, first, rows["totals"], shared["alpha"], float(shared["beta"]), self.n_words)
+        order = TokenOrder(*(prepared[name] for name in TokenOrder._fields))
+        A = rows["A"] if "A" in rows else DocumentRows(*(rows[name] for name in DocumentRows._fields))
+        gibbs.draw(order, A, _words(columns), rows["totals"], block, rows["z"], np.uint64(prepared["key"]))
+
+    def finish_row(self, rows: Arrays, prepared: Arrays, address: Address) -> list[SweepResult]:
+        """Return the topics of each chunk, and histograms of all documents of the row if priors are learned now."""
+        order = TokenOrder(*(prepared[name] for name in TokenOrder._fields))
+        topics = np.split(rows["z"], prepared["ends"][:-1])
+        sums = [self._count_documents(order, rows["z"], address)] + [{}] * (len(topics) - 1)
+        return [SweepResult({"z": z}, [], found) for z, found in zip(topics, sums, strict=True)]
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
+        """Replace the counts of a block by those of its column, which include the constant ones."""
+        if "B" in delta or "lengths" in delta:
+            delta = gibbs.packed_rows(_words(delta), self.n_topics)._asdict()
+            return delta, self._block_totals(delta)
+        return super().apply(block, delta, shared, first)
+
+    # --- how the words are cut ---
+
+    @classmethod
+    def cut_words(cls, data: Corpus, row_lengths: np.ndarray, n_blocks: int | None) -> tuple[int, ...]:
+        """Cut the words into blocks of about equally many tokens."""
+        frequency = np.asarray(data.vocabulary["term_frequency"])
+        most = min(len(data.chunks), len(frequency))
+        if n_blocks is None:
+            most = min(most, max(MOST_BLOCKS, data.n_tokens // ROW_TOKENS), math.isqrt(data.n_tokens // CELL_TOKENS))
+        elif n_blocks <= most:
+            # The grid refuses a number that is no power of two.
+            return cut_blocks(frequency, n_blocks)
+        return cut_blocks(frequency, 1 << (max(1, most).bit_length() - 1))
 
 
-def _packed(words: gibbs.Words, totals: np.ndarray) -> Arrays:
-    """Return the current counts as arrays of a delta."""
-    rows = words._asdict() if isinstance(words, WordRows) else {"rows": words}
-    return {CURRENT + name: array for name, array in (rows | {"totals": totals}).items()}
+def joined(chunks: list[Chunk]) -> Chunk:
+    """Return the documents of several chunks as one chunk, whose groups are those of the chunks."""
+    tokens = [chunk.n_tokens for chunk in chunks]
+    return chunks[0]._replace(
+        doc_ptr=_joined_bounds([chunk.doc_ptr for chunk in chunks]),
+        group_ptr=_joined_bounds([chunk.group_ptr for chunk in chunks]),
+        word_ids=np.concatenate([chunk.word_ids for chunk in chunks]),
+        word_ptr=_joined_bounds([chunk.word_ptr for chunk in chunks]),
+        docs=_shifted([chunk.docs for chunk in chunks], [chunk.n_documents for chunk in chunks]),
+        word_to_doc_order=_shifted([chunk.word_to_doc_order for chunk in chunks], tokens),
+    )
 
 
-def _unpacked(delta: Arrays) -> tuple[gibbs.Words, np.ndarray]:
-    """Return the current counts of a delta: rows of B, and N."""
-    arrays = {name.removeprefix(CURRENT): array for name, array in delta.items() if name.startswith(CURRENT)}
-    totals = arrays.pop("totals")
-    return arrays["rows"] if "rows" in arrays else WordRows(**arrays), totals
+def _joined_bounds(parts: list[np.ndarray]) -> np.ndarray:
+    """Return bounds of the same parts, one after the other. Each begins with 0 and ends with a number of things."""
+    return np.append(0, _shifted([part[1:] for part in parts], [int(part[-1]) for part in parts]))
+
+
+def _shifted(parts: list[np.ndarray], sizes: list[int]) -> np.ndarray:
+    """Join numbers of things. Those of each part follow those of the parts before, which have these numbers of them."""
+    starts = np.cumsum([0, *sizes[:-1]])
+    return np.concatenate([part + part.dtype.type(start) for part, start in zip(parts, starts, strict=True)])
+
+
+def _words(arrays: Arrays) -> gibbs.Words:
+    """Return rows of B, given the arrays of a column."""
+    return arrays["B"] if "B" in arrays else WordRows(*(arrays[name] for name in WordRows._fields))

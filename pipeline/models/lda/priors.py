@@ -7,6 +7,7 @@ from ....io.stores.corpus import ChunkInfo
 from ....io.stores.store import Arrays
 from ....kernels.lda import priors as kernels
 from ....kernels.lda.counts import count_documents
+from ....kernels.lda.model import TokenOrder
 
 #: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
 FEW_TOPICS = 50
@@ -27,7 +28,7 @@ def document_bins(chunks: list[ChunkInfo]) -> int:
     return int(kernels.bins_of(np.array(longest))) + 1
 
 
-def document_histograms(chunk: Chunk, z: np.ndarray, n_topics: int, n_bins: int) -> Arrays:
+def document_histograms(chunk: Chunk | TokenOrder, z: np.ndarray, n_topics: int, n_bins: int) -> Arrays:
     """Return histograms of the documents' topic counts and lengths, for topics ``z`` (T,) uint16 in word order."""
     rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     topics = kernels.topic_histogram(rows, n_topics, n_bins)

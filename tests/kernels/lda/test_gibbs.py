@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import gibbs
 from corpusmill.kernels.lda import gibbs_registers as gibbs_registers
 from corpusmill.kernels.lda.changing_rows import DocumentRows, WordRows, padded, padded_to_four
+from corpusmill.kernels.lda.counts import WordCounts
 from corpusmill.kernels.simd import tiles
 from helpers.lda_cases import (
     chi_square,
@@ -39,6 +41,17 @@ def form_of(chunk, n_topics):
     return "dense" if gibbs.dense_width(n_topics, chunk.n_tokens, chunk.n_documents, longest) else "sparse"
 
 
+def swept(chunk, model, z, key):
+    z = z.copy()
+    A, B = gibbs.document_rows(chunk, z, len(model.alpha)), word_rows(model)
+    gibbs.draw(chunk, A, B, model.totals.astype(np.int64), model, z, key)
+    return z
+
+
+def word_rows(model):
+    return gibbs.word_rows(WordCounts(model.row_ptr, model.topics, model.counts), len(model.alpha))
+
+
 def reference_sweep(chunk, z, alpha, n_words):
     n_topics = len(alpha)
     form = form_of(chunk, n_topics)
@@ -63,7 +76,7 @@ def test_topics_are_those_of_the_reference(n_topics, group_tokens):
     chunk = zipf_chunk(40, 3_000, n_words, group_tokens)
     z = trained_topics(chunk, alpha, n_words, sweeps=2)
     assert (form_of(chunk, n_topics) == "sparse") == (n_topics > 200)
-    found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+    found = swept(chunk, model_of(chunk, z, alpha, n_words), z, KEY)
     assert np.count_nonzero(found != z) > 100
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
@@ -74,13 +87,14 @@ def test_topics_drawn_from_random_ones_are_those_of_the_reference(n_topics):
     chunk = zipf_chunk(20, 500, n_words)
     assert (form_of(chunk, n_topics) == "sparse") == (n_topics > 100)
     z = random_topics(chunk, n_topics)
-    found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+    found = swept(chunk, model_of(chunk, z, alpha, n_words), z, KEY)
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
 
 # Runs in a process of its own, because kernels are compiled for one width.
 WIDTH = """
 import sys
+from corpusmill.kernels.lda.counts import WordCounts
 from corpusmill.kernels.simd import tiles
 assert tiles.BITS == int(sys.argv[1])
 sys.path[:0] = sys.argv[2].split(":")
@@ -106,7 +120,7 @@ def test_topics_of_long_documents_are_those_of_the_reference():
     z = trained_topics(chunk, alpha, n_words, sweeps=2)
     assert form_of(chunk, len(alpha)) == "dense"
     assert form_of(chunk, len(alpha) + 1) == "sparse"
-    found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+    found = swept(chunk, model_of(chunk, z, alpha, n_words), z, KEY)
     assert np.count_nonzero(found != z) > 100
     np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
@@ -119,7 +133,7 @@ def test_documents_of_few_tokens_have_sparse_rows(n_topics):
     assert form_of(longer, n_topics) == "dense"
     for chunk in (short, longer):
         z = trained_topics(chunk, alpha, n_words, sweeps=1)
-        found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+        found = swept(chunk, model_of(chunk, z, alpha, n_words), z, KEY)
         np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
 
@@ -130,7 +144,7 @@ def test_empty_documents_and_documents_of_one_token(n_topics):
         chunk = small_chunk(seed, length=60)
         assert form_of(chunk, n_topics) != "sparse"
         z = trained_topics(chunk, alpha, n_words, sweeps=1)
-        found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
+        found = swept(chunk, model_of(chunk, z, alpha, n_words), z, KEY)
         np.testing.assert_array_equal(found, reference_sweep(chunk, z, alpha, n_words))
 
 
@@ -145,22 +159,12 @@ def test_draws_of_the_first_token_follow_the_full_conditional(n_topics, used, n_
     docs, words, _ = word_order(chunk)
     A, B, N = dense_counts(chunk, z, n_topics, n_words)
     model = model_of(chunk, z, alpha, n_words)
-    found = [gibbs.sweep(chunk, [model], z, random.key(1, t))[0] for t in range(draws)]
+    found = [swept(chunk, model, z, random.key(1, t))[0] for t in range(draws)]
     weights = lda_weights(A[docs[0]], B[words[0]], N, alpha, BETA, n_words, z[0])
     if form_of(chunk, n_topics) == "dense":
         # The token itself stays in N.
         weights[z[0]] *= (N[z[0]] - 1 + n_words * BETA) / (N[z[0]] + n_words * BETA)
     assert chi_square(np.bincount(found, minlength=n_topics), weights / weights.sum() * draws) > 1e-4
-
-
-@pytest.mark.parametrize("n_topics", [40, 300])
-def test_blocks_of_words_give_the_topics_of_the_whole_model(n_topics):
-    n_words, alpha = 90, np.full(n_topics, 0.1)
-    chunk = zipf_chunk(30, 4_000, n_words, group_tokens=1_000)
-    z = trained_topics(chunk, alpha, n_words, sweeps=3)
-    blocks = [model_of(chunk, z, alpha, n_words, words) for words in ((0, 1), (1, 40), (40, 40), (40, 90))]
-    whole = gibbs.sweep(chunk, [model_of(chunk, z, alpha, n_words)], z, KEY)
-    np.testing.assert_array_equal(gibbs.sweep(chunk, blocks, z, KEY), whole)
 
 
 @pytest.mark.parametrize("n_topics", [10, 50, 90, 300])
@@ -170,7 +174,7 @@ def test_counts_stay_exact_sweep_by_sweep_and_block_by_block(n_topics):
     chunk = zipf_chunk(20, 900, n_words, group_tokens=300)
     z = random_topics(chunk, n_topics)
     blocks = [model_of(chunk, z, alpha, n_words, words) for words in ((0, cut), (cut, n_words))]
-    parts = [gibbs.word_rows(chunk, block) for block in blocks]
+    parts = [word_rows(block) for block in blocks]
     A, N = gibbs.document_rows(chunk, z, n_topics), blocks[0].totals.astype(np.int64)
     for t in range(4):
         for j in (1, 0):
@@ -179,6 +183,11 @@ def test_counts_stay_exact_sweep_by_sweep_and_block_by_block(n_topics):
         np.testing.assert_array_equal(dense_documents(A, n_topics), expected[0])
         np.testing.assert_array_equal(np.concatenate([dense_words(B, n_topics) for B in parts]), expected[1])
         np.testing.assert_array_equal(N, expected[2])
+        for B, rows in zip(parts, np.split(expected[1], [cut]), strict=True):
+            packed = gibbs.packed_rows(B, n_topics)
+            found = scipy.sparse.csr_array((packed.counts, packed.topics, packed.row_ptr), rows.shape)
+            np.testing.assert_array_equal(found.toarray(), rows)
+            assert found.has_canonical_format and found.data.all()
 
 
 def dense_documents(A, n_topics):
@@ -230,7 +239,7 @@ def test_topics_of_a_tiny_corpus_follow_the_posterior(n_topics, lengths, n_words
             states[state] = log_weight + gammaln(n_topics + 1) - gammaln(n_topics - max(state))
     z = random_topics(chunk, n_topics)
     model = model_of(chunk, z, np.full(n_topics, alpha), n_words, beta=beta)
-    A, B, N = gibbs.document_rows(chunk, z, n_topics), gibbs.word_rows(chunk, model), model.totals.astype(np.int64)
+    A, B, N = gibbs.document_rows(chunk, z, n_topics), word_rows(model), model.totals.astype(np.int64)
     draws, thin = 5_000, 6
     found = dict.fromkeys(states, 0)
     for t in range(draws * thin):
@@ -258,6 +267,6 @@ def test_a_document_longer_than_a_packed_entry_can_count(n_topics):
     chunk = make_chunk(0, np.array([0, n_tokens]), (np.arange(n_tokens) % 2).astype(np.uint32))
     z = (np.arange(n_tokens) % 10 == 0).astype(np.uint16)
     alpha = np.full(n_topics, 0.1)
-    found = gibbs.sweep(chunk, [model_of(chunk, z, alpha, 2)], z, KEY)
+    found = swept(chunk, model_of(chunk, z, alpha, 2), z, KEY)
     # Topics 0 and 1 have the same words, so that tokens change between them, but their shares change slowly.
     assert np.mean(found == 0) == pytest.approx(0.9, abs=0.05)

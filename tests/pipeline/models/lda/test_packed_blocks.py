@@ -30,7 +30,7 @@ def test_blocks_take_less_than_half_of_their_bytes_on_disk(corpus, tmp_path):
         assert nbytes(stored) < 0.5 * nbytes(run.block(2, index))
 
 
-@pytest.mark.parametrize("sampler", ["esca", "warp", "auto", "gibbs"])
+@pytest.mark.parametrize("sampler", ["esca", "warp", "auto"])
 def test_sweeps_of_a_model_that_is_larger_than_the_cache_have_the_same_result(corpus, tmp_path, sampler):
     model = LDA(40, max_iter=2, n_blocks=3, sampler=sampler, random_state=3)
     model.fit(corpus, run=str(tmp_path / "run"), evaluate_every=0)

@@ -63,7 +63,7 @@ def test_topics_keep_their_numbers_and_get_new_words(corpora, trained, tmp_path)
 
 
 @pytest.mark.parametrize("sampler", ["esca", "gibbs", "warp", "cgs"])
-@pytest.mark.parametrize("n_blocks", [1, 3])
+@pytest.mark.parametrize("n_blocks", [1, 2])
 def test_every_token_of_both_days_is_counted(corpora, trained, tmp_path, sampler, n_blocks):
     monday, tuesday = corpora
     model = copy_of(trained, tmp_path, max_iter=3, sampler=sampler, n_blocks=n_blocks).partial_fit(tuesday)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
-from corpusmill.kernels.lda.gibbs_registers import MOST_TOPICS
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask
@@ -62,21 +61,11 @@ def workers(cluster_of):
     return cluster_of(2)
 
 
-@pytest.mark.parametrize("sampler", ["auto", "gibbs", "cgs", "minibatch"])
+@pytest.mark.parametrize("sampler", ["auto", "cgs", "minibatch"])
 def test_workers_and_blocks_do_not_change_the_result(corpus, workers, sampler):
     here = fitted(corpus, sampler).components_
     np.testing.assert_array_equal(fitted(corpus, sampler, workers).components_, here)
     np.testing.assert_array_equal(fitted(corpus, sampler, n_blocks=3).components_, here)
-
-
-def test_gibbs_with_more_topics_than_fit_into_registers_counts_each_token_on_any_worker(corpus, workers):
-    options = {"sampler": "gibbs", "max_iter": 4, "random_state": 3}
-    n_topics = MOST_TOPICS + 6
-    here = LDA(n_topics, **options).fit(corpus).components_
-    frequency = corpus.vocabulary["term_frequency"].to_numpy()
-    np.testing.assert_array_equal((here - 0.01).sum(axis=0).round(), frequency)
-    np.testing.assert_array_equal(LDA(n_topics, **options).fit(corpus, client=workers).components_, here)
-    np.testing.assert_array_equal(LDA(n_topics, n_blocks=3, **options).fit(corpus).components_, here)
 
 
 @pytest.mark.slow
@@ -188,12 +177,3 @@ def test_held_out_documents_of_another_vocabulary_are_refused(corpus):
 def test_an_unknown_sampler_is_refused_with_the_names(corpus):
     with pytest.raises(ValueError, match="choose one of esca, gibbs, warp, auto"):
         fitted(corpus, "metropolis")
-
-
-def test_gibbs_on_several_workers_says_that_it_uses_one(corpus, cluster_of):
-    events = []
-    LDA(2, sampler="gibbs", max_iter=1).fit(corpus, client=cluster_of(2), callbacks=[events.append])
-    assert events[0].idle.startswith(
-        "1 task at a time for 2 threads of workers: the sampler gibbs trains a model on one"
-    )
-    assert "esca" not in events[0].idle

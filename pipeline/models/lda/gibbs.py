@@ -31,7 +31,7 @@ from .algorithm import LdaAlgorithm
 #: more than leave a cell so many tokens on average.
 MOST_BLOCKS = 64
 ROW_TOKENS = 1 << 22
-CELL_TOKENS = 2_000
+CELL_TOKENS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)

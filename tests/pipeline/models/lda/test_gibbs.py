@@ -118,7 +118,7 @@ def test_blocks_and_rows_follow_the_corpus(corpus, monkeypatch):
     def blocks(model, data=corpus):
         return model._algorithm(data).n_blocks
 
-    assert blocks(lda(n_blocks="auto")) == 2
+    assert blocks(lda(n_blocks="auto")) == 1
     monkeypatch.setattr(gibbs, "CELL_TOKENS", 10)
     assert blocks(lda(n_blocks="auto")) == 4
     assert blocks(lda(n_blocks=16)) == 4

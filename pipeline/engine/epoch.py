@@ -99,6 +99,9 @@ class _Engine:
         self.name = uuid.uuid4().hex  # of this call of `train`; see `Job`
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
+        n_chunks = len(self.data.chunks)
+        if isinstance(self.algorithm, ChunkGridAlgorithm) and self.algorithm.n_blocks > n_chunks:
+            raise ValueError(f"{self.algorithm.n_blocks} blocks for {n_chunks} chunks: each row of a grid needs one")
         needs = self.algorithm.needs(self.data, 1)
         workers = self.executor.capacities(devices=needs.device != "cpu")
         store = training.run.store
@@ -119,7 +122,6 @@ class _Engine:
             self.begun = self.algorithm
         self.training = replace(training, algorithm=self.algorithm)
         self.needs = self.algorithm.needs(self.data, len(workers))
-        n_chunks = len(self.data.chunks)
         n_shards = count_shards(n_chunks, needs.shards)
         self.shards = [list(shard_chunks(n_chunks, needs.shards, shard)) for shard in range(n_shards)]
         if needs.rounds > n_shards:
@@ -129,8 +131,6 @@ class _Engine:
             )
         if has_grid(self.algorithm) and needs.ranges != 1:
             raise ValueError(f"ranges is {needs.ranges}: a grid is swept in one range, so leave it out")
-        if isinstance(self.algorithm, ChunkGridAlgorithm) and self.algorithm.n_blocks > n_chunks:
-            raise ValueError(f"{self.algorithm.n_blocks} blocks for {n_chunks} chunks: each row of a grid needs one")
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored

@@ -3,7 +3,7 @@
 import os
 import signal
 import uuid
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
+from corpusmill.pipeline.models.base.blocks import equal_blocks
 from corpusmill.pipeline.models.lda import gibbs
 from corpusmill.pipeline.models.lda.gibbs import WordOrderGibbs, joined
 from helpers.toy import write_topic_corpus
@@ -126,6 +127,12 @@ def test_blocks_and_rows_follow_the_corpus(corpus, monkeypatch):
         blocks(lda(n_blocks=3))
     words = corpus_from([["apple", "pear"], ["pear", "plum"]])
     assert blocks(lda(n_blocks=2), words) == 1
+
+
+def test_more_blocks_than_chunks_are_refused(corpus, tmp_path):
+    algorithm = replace(lda()._algorithm(corpus), bounds=equal_blocks(100, 8))
+    with pytest.raises(ValueError, match="8 blocks for 7 chunks"):
+        train(Training(algorithm, corpus, RunStore(str(tmp_path / "run")), epochs=1), Synchronous())
 
 
 def test_learned_priors_do_not_depend_on_workers(corpus, cluster_of):

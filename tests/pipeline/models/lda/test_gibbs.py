@@ -12,6 +12,7 @@ from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.pipeline.engine import plan
 from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
@@ -133,6 +134,26 @@ def test_more_blocks_than_chunks_are_refused(corpus, tmp_path):
     algorithm = replace(lda()._algorithm(corpus), bounds=equal_blocks(100, 8))
     with pytest.raises(ValueError, match="8 blocks for 7 chunks"):
         train(Training(algorithm, corpus, RunStore(str(tmp_path / "run")), epochs=1), Synchronous())
+
+
+def test_work_that_is_reported_adds_up_to_the_tokens_of_each_epoch(corpus, cluster_of):
+    events = []
+    lda(max_iter=3).fit(corpus, client=cluster_of(2), callbacks=[events.append])
+    for epoch, kind in ((1, ShardSwept), (2, CellsTrained), (3, CellsTrained)):
+        work = [event for event in events if isinstance(event, ShardSwept | CellsTrained) and event.epoch == epoch]
+        assert {type(event) for event in work} == {kind}
+        assert sum(event.tokens for event in work) == pytest.approx(corpus.n_tokens)
+    finished = [event.metrics["tokens"] for event in events if isinstance(event, EpochFinished)]
+    assert finished == [corpus.n_tokens] * 3
+
+
+def test_a_corpus_of_one_chunk_leaves_a_second_worker_idle(cluster_of):
+    events = []
+    documents = ["boat on the sea", "bread in the oven"]
+    LDA(2, sampler="gibbs", max_iter=1).fit(documents, client=cluster_of(2), callbacks=[events.append])
+    assert (
+        events[0].idle == "1 task at a time for 2 threads of workers: to use more, ingest with a smaller chunk_tokens"
+    )
 
 
 def test_learned_priors_do_not_depend_on_workers(corpus, cluster_of):

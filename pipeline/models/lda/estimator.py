@@ -233,7 +233,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         row_lengths = self._row_lengths(data, previous)
         learn_priors = self._priors_to_learn(data, previous)
         sampler = self._chosen("sampler", self._samplers)
-        n_blocks = self.n_blocks if isinstance(self.n_blocks, int) else None
+        n_blocks = None if isinstance(self.n_blocks, str) else self.n_blocks
         return sampler(
             n_words=n_words,
             n_topics=self.n_components,

@@ -64,7 +64,8 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
             column = 4 * padded(self.n_topics) * int(max(np.diff(self.bounds)))
         else:
             column = self.block_bytes + 16 * int(max(np.diff(self.bounds)))
-        return MemoryEstimate(data=row, state=state, model=column, scratch=2 * column + state)
+        # The chunks of a row are there until they are joined, and so are packed rows of A until they are copied.
+        return MemoryEstimate(data=row, state=state, model=column, scratch=2 * column + state + row)
 
     # --- the grid ---
 

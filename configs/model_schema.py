@@ -47,10 +47,10 @@ class LDAConfig(Section):
         description="Exclude a token from the counts while its topic is drawn. false is ESCA as published",
     )
     n_blocks: Blocks = "auto"
-    sampler: Literal["esca", "gibbs", "warp", "auto", "cgs", "minibatch"] = Field(
+    sampler: Literal["esca", "gibbs", "warp", "auto", "minibatch"] = Field(
         "esca",
         description="Algorithm that draws topics. gibbs suits few or short documents; warp suits thousands of topics; "
-        "auto starts with warp and changes to esca; the others are for comparison",
+        "auto starts with warp and changes to esca; minibatch is for comparison",
     )
     device: Device = "auto"
     learn_priors: Literal["auto", "none", "symmetric", "asymmetric"] = Field(

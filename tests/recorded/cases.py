@@ -111,7 +111,6 @@ CASES = {
     "lda-blocks": lda(n_blocks=3),
     "lda-warp": lda(sampler="warp"),
     "lda-auto": lda(sampler="auto", n_blocks=2),
-    "lda-cgs": lda(sampler="cgs"),
     "lda-gibbs": lda(sampler="gibbs"),
     "lda-gibbs-blocks": lda(sampler="gibbs", n_blocks=4),
     "lda-minibatch": lda(sampler="minibatch"),

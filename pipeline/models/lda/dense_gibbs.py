@@ -1,9 +1,8 @@
-"""Gibbs samplers of LDA with dense counts, after Moon's dissertation (2019), chapter 2. They serve for comparison.
+"""Gibbs sampling of LDA with dense counts, after Moon's dissertation (2019), chapter 2, for comparison.
 
 Chunks are sampled in parallel: the changes of other chunks arrive with the next epoch, as in AD-LDA.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -66,25 +65,6 @@ class DenseSampler(LdaAlgorithm):
             mass=self.n_words * beta,
         )
         return DenseCounts(tokens, tables)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiagonalGibbs(DenseSampler):
-    """Collapsed Gibbs sampling in tiles of documents and words (Moon 2019, algorithm 3).
-
-    The tiles of a diagonal share no document and no word, so they can be sampled in parallel.
-    """
-
-    tiles: int = 8  # groups of documents, and blocks of words, in a chunk
-
-    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw each topic given the current topics of its tile, diagonal by diagonal."""
-        z = z.copy()
-        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        # One thread is enough, because other chunks run in parallel. The result is the same for any number of threads.
-        with ThreadPoolExecutor(1) as pool:
-            collapsed.diagonals(counts.tokens, counts.tables, z, random.key(*address), self.tiles, pool)
-        return z
 
 
 @dataclass(frozen=True, kw_only=True)

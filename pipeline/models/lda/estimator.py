@@ -69,19 +69,20 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         Whether ESCA excludes a token from the counts while its topic is drawn. False is ESCA as published.
     n_blocks : int or "auto", default="auto"
         Number of blocks of words that the model is split into. A task holds one block at a time. "auto" takes as few
-        as the memory of the workers allows. The result is the same for any number.
-    sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch"}, default="esca"
+        as the memory of the workers allows. The result is the same for any number. With the sampler "gibbs", it is not:
+        then the number is a power of two, at most that of the chunks, and "auto" depends on the corpus only.
+    sampler : {"esca", "gibbs", "warp", "auto", "minibatch"}, default="esca"
         Algorithm that draws the topics:
 
         - "esca": the time per epoch grows with the number of topics in a document. For up to a few hundred topics.
         - "gibbs": collapsed Gibbs sampling. Counts change after each token, instead of after each epoch. For few or
           short documents, and words that occur rarely: it needs a third of the epochs or fewer, and reaches likelihoods
-          that "esca" may not reach. The chunks are trained one after the other, so a second worker does not help.
+          that "esca" may not reach. At most as many workers help as there are blocks, and those need as many chunks.
         - "warp": WarpLDA. The time per epoch does not depend on the number of topics. For a first look at thousands.
         - "auto": "warp" while the likelihood rises fast, then "esca". For a thousand topics or more. The likelihood is
           measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
-        - "cgs", "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change
-          after each token, or after each 256 documents.
+        - "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change after
+          each 256 documents.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" and "minibatch" have
         kernels for CUDA, which draw the same topics, bit for bit.
@@ -157,7 +158,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
     - J. Chen et al., "WarpLDA: a Cache Efficient O(1) Algorithm for Latent Dirichlet Allocation", VLDB 2016: "warp",
       sections 4 and 5.
     - G. E. Moon, "Parallel Algorithms for Machine Learning", dissertation, The Ohio State University, 2019, chapter 2:
-      "cgs" (algorithm 3), "minibatch" (algorithms 4, 5 and 7, but a token is left out of its own counts), and the
+      "gibbs" (algorithm 3), "minibatch" (algorithms 4, 5 and 7, but a token is left out of its own counts), and the
       log-likelihood per token of training documents (equation 2.4, there of test documents).
     - T. P. Minka, "Estimating a Dirichlet distribution", 2000, equation 55: ``learn_priors``.
     - H. M. Wallach et al., "Evaluation Methods for Topic Models", ICML 2009, algorithm 3:

@@ -4,8 +4,8 @@ A row of the grid has consecutive chunks, and a column has a block of words. Cel
 words are in block j. Cells of a stratum share neither a document nor a word, so that A and B are those of the moment
 everywhere. Only the K totals N are older: a cell sees those of the last epoch, and the changes of its own row.
 
-Source: Moon's dissertation (2019), section 2.3.1 (over-decomposition into tiles of documents and words), with totals
-that are exchanged once per epoch instead of once per stratum.
+Source: Moon's dissertation (2019), algorithm 3, over-decomposed tiles of documents and words. There, the changes of N
+are kept for each thread until the end of an epoch (section 2.4.1.4), here for each row.
 """
 
 import math

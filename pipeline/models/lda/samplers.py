@@ -1,7 +1,7 @@
 """Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and WarpLDA followed by ESCA.
 
-The counts of the sampler in `gibbs` change with every token. The samplers in `dense_gibbs` have dense counts; they are
-slower and serve for comparison.
+The counts of the sampler in `gibbs` change with every token. The sampler in `dense_gibbs` has dense counts. It is
+slower, and serves for comparison.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
-from .dense_gibbs import DiagonalGibbs, MinibatchGibbs
+from .dense_gibbs import MinibatchGibbs
 from .gibbs import WordOrderGibbs
 
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
@@ -156,6 +156,5 @@ SAMPLERS: dict[str, type[LdaAlgorithm]] = {
     "gibbs": WordOrderGibbs,
     "warp": Warp,
     "auto": Auto,
-    "cgs": DiagonalGibbs,
     "minibatch": MinibatchGibbs,
 }

@@ -92,7 +92,6 @@ CASES = {
     "lda-blocks": lambda: lda(n_blocks=3),
     "lda-warp": lambda: lda(sampler="warp"),
     "lda-auto": lambda: lda(sampler="auto"),
-    "lda-cgs": lambda: lda(sampler="cgs"),
     "lda-gibbs": lambda: lda(sampler="gibbs"),
     "lda-minibatch": lambda: lda(sampler="minibatch"),
     "lda-reference": lambda: paper_lda(sampler="reference"),

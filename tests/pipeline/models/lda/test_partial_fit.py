@@ -62,7 +62,7 @@ def test_topics_keep_their_numbers_and_get_new_words(corpora, trained, tmp_path)
         assert np.argmax(count_of(model, f"new{group.pop()}")) == before["topic"]
 
 
-@pytest.mark.parametrize("sampler", ["esca", "gibbs", "warp", "cgs"])
+@pytest.mark.parametrize("sampler", ["esca", "gibbs", "warp"])
 @pytest.mark.parametrize("n_blocks", [1, 2])
 def test_every_token_of_both_days_is_counted(corpora, trained, tmp_path, sampler, n_blocks):
     monday, tuesday = corpora

@@ -285,7 +285,7 @@ class _Engine:
         self.run = replace(training.run.take_over(is_new=found is None), blocks=blocks_folder(found or {}))
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         is_cut_again = found is not None and self.algorithm.cut != self.stored_cut
-        if self.algorithm.cut != self.begun.cut:
+        if is_cut_again or self.algorithm.cut != self.begun.cut:
             description["cut"] = self.algorithm.cut
             description["blocks"] = name_blocks(self.algorithm.cut) if is_cut_again else self.run.blocks
         if is_cut_again and self.run.step >= 0:

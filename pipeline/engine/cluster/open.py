@@ -134,7 +134,6 @@ def _adapt(client: Client, limits: Options) -> None:
         client.cluster.adapt(**limits)
         return
     from .leases import Leases
-    from .open import AdaptToShards
 
     client.register_plugin(Leases())
     # A worker is kept for half a minute without work, because a job that is cancelled may have to queue again.

@@ -239,6 +239,8 @@ def _row_groups(estimator: Any, documents: Documents) -> Iterator[np.ndarray]:
         yield estimator._transform_chunk(group_ptr - group_ptr[0], group_words)
 
 
+#: The file that names the model and the documents, so that a folder never mixes the weights of two models. Readers of
+#: folders of Parquet files skip names that begin with an underscore.
 DESCRIPTION = "_transform.json"
 #: Files with weights of documents.
 PART = re.compile(r"part-\d{6}\.parquet")

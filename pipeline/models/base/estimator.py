@@ -246,8 +246,8 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
 
     @property
     def _largest_size(self) -> int:
-        """The size of the model, or the largest one that it may have if it depends on the data."""
-        return int(getattr(self, self._size))
+        """The size of the model, or the largest one that it may have if it depends on the data; 1 if it has none."""
+        return int(getattr(self, self._size, 1))
 
     def _smaller(self, data: DataT) -> Iterator[Alternative]:
         """Yield models that need less memory, the largest first."""

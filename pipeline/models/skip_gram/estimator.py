@@ -36,9 +36,9 @@ class SkipGramEstimator(CorpusEstimator):
     #: The loss is measured after every epoch.
     _evaluate_every = 1
     _fixed_parameters = ("vector_size",)
+    _size = "vector_size"
 
     #: The values of ``method``. A subclass may add methods that are defined elsewhere.
-    _size = "vector_size"
     _methods: ClassVar[Mapping[str, type[StrataSkipGram | SequentialSkipGram]]] = {
         "strata": StrataSkipGram,
         "par": SequentialSkipGram,

@@ -269,6 +269,7 @@ class WordVectors:
         positive: Query = None,
         negative: Query = None,
         topn: int = 10,
+        *,
         restrict_vocab: int | None = None,
     ) -> Ranking:
         """Return the words most similar to a weighted mean of words and vectors.

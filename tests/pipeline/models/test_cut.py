@@ -15,6 +15,7 @@ from corpusmill.pipeline.engine.plan import TooLarge, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
 from corpusmill.pipeline.engine.worker.tasks import recut_block
+from corpusmill.pipeline.models.own import OwnModel
 
 CASES = {
     "lda": lambda n: LDA(60, max_iter=n),
@@ -293,3 +294,12 @@ def test_a_block_is_cut_without_unpacking_all_of_it(corpus, tmp_path):
     found = after.block(0, 50)
     np.testing.assert_array_equal(found["topics"], topics[: len(found["topics"])])
     assert len(found["row_ptr"]) == n_words // 100 + 1
+
+
+def test_a_model_without_a_number_of_components_is_refused_with_the_numbers(corpus):
+    """A user's own algorithm has parameters of its own."""
+    algorithm = NMF(200, n_blocks=1)._algorithm(corpus)
+    estimator = OwnModel(parameters={})
+    workers = [Capacity("here", "", 1, PROCESS_BYTES * 10 // 7 + 1)]
+    with pytest.raises(TooLarge, match="raise memory_limit to"):
+        plan_run(algorithm, None, corpus, workers, lambda: estimator._smaller(corpus))

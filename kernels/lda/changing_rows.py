@@ -39,19 +39,19 @@ class WordRows(NamedTuple):
 
 @kernel
 def padded(n: int) -> int:
-    """Return a number of topics (int) rounded up to whole vectors."""
+    """Return the number of topics, rounded up to a multiple of the numbers in a vector register."""
     return (n + LANES - 1) // LANES * LANES
 
 
 @kernel
 def padded_to_four(n: int) -> int:
-    """Return a number of topics (int) rounded up to whole fours of vectors."""
+    """Return the number of topics, rounded up to a multiple of the numbers in four vector registers."""
     return (n + 4 * LANES - 1) // (4 * LANES) * (4 * LANES)
 
 
 @kernel
 def piece_tokens(n_topics: int) -> int:
-    """Return the most tokens of a word (int) that are drawn with the same 1 / (N + Vβ), for so many topics (int)."""
+    """Return how many tokens of a word may be drawn before 1 / (N + Vβ) of the K topics is computed again."""
     return max(64, 4 * n_topics)
 
 

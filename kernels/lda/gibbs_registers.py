@@ -170,19 +170,19 @@ def _halve(order: TokenOrder, group: int, first: int, stop: int, middles: np.nda
 
 
 class Place(NamedTuple):
-    """Where a chain is in its part of the tokens: some segments, and half of the documents."""
+    """How far one of two sequences of draws has come. It draws the tokens of some segments in half of the documents."""
 
-    segment: int  # the current one
+    segment: int  # of which tokens are drawn now
     stop: int  # the segment after the last one
     side: int  # 0 for the first half of the documents, 1 for the second
-    token: int
-    piece_end: int
-    segment_end: int  # of this half of the documents
+    token: int  # the next one
+    piece_end: int  # the token after those that are drawn with the same 1 / (N + Vβ)
+    segment_end: int  # the token after those of the segment in this half of the documents
 
 
 @kernel
 def _before(first: int, stop: int, side: int) -> Place:
-    """Return the place before some segments."""
+    """Return the place of a sequence that has not drawn any token of its segments, ``first`` to ``stop``."""
     return Place(first - 1, stop, side, 0, 0, 0)
 
 
@@ -208,13 +208,13 @@ def _at(place: Place, token: int) -> Place:
 
 @kernel
 def _most(N: np.ndarray) -> int:
-    """Return the most tokens of a word that are drawn with the same 1 / (N + Vβ), a share of the tokens of a topic."""
+    """Return how many tokens of a word may be drawn with the same 1 / (N + Vβ): few, if topics have few tokens."""
     return max(1, min(piece_tokens(len(N)), N.sum() // (SHARE * len(N))))
 
 
 @inlined
 def _inverse(totals: Row, changes: Row, own: Mask, most: int, one: Row, smoothing: Row) -> Row:
-    """Return 1 / (N + Vβ), without the next token, whose topic is ``own``, if this is for one token only."""
+    """Return 1 / (N + Vβ). If one token only is drawn with it, that token, whose topic is ``own``, is left out of N."""
     n = totals + to_floats(changes)
     if most == 1:
         n = where(own, n - one, n)
@@ -223,7 +223,7 @@ def _inverse(totals: Row, changes: Row, own: Mask, most: int, one: Row, smoothin
 
 @inlined
 def _close(B: np.ndarray, row: int, moved: Row, changes: Row, shape: RowShape) -> Row:
-    """Add what has changed at a word to its row of B; return the changes of N."""
+    """Add what the draws of a word's tokens moved to its row of B, and to the changes of N, which are returned."""
     moves = to_integers(moved)
     store_row(load_row(B, row, shape) + moves, B, row, shape)
     return changes + moves

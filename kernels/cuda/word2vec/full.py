@@ -54,7 +54,7 @@ class Ring(NamedTuple):
 
 
 def window_size(window: int) -> int:
-    """Return how many positions a window has: half of ``window``, rounded up, on each side, and the word itself."""
+    """Return the number of words in a window: the centre, and on each side half of ``window``, rounded up."""
     return 2 * ((window + 1) // 2) + 1
 
 

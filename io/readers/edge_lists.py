@@ -254,12 +254,12 @@ def _list_format(
     """Return the format of a list from its first line, which is line ``number`` of the file, and those below."""
     # The lines below the header are near the start.
     lines = [one for one in text[: 1 << 16].split(b"\n") if one.strip()][: 1 + _LINES_BELOW_HEADER]
-    plain = _plain_format(first, lines, options)
+    where = f"{file.url}, line {number}"
+    plain = _plain_format(first, lines, options, where)
     _check_quotes(file, first, number, plain)
     fields = _fields(first, plain)
     below = [_fields(one, plain) for one in lines[1:]]
     names = [one.decode("utf-8", "replace") for one in fields]
-    where = f"{file.url}, line {number}"
     delimiter = plain.dialect.delimiter
     found.facts["separator"] = {"\t": "tab", " ": "blanks"}.get(delimiter, delimiter)
     is_header = options.header
@@ -288,19 +288,41 @@ def _list_format(
     return plain._replace(columns=[0, 1]) if options.weighted is False else plain
 
 
-def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions) -> _ListFormat:
+def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions, where: str) -> _ListFormat:
     """Return the format of lines without a header, whose separator is found out unless the options name it."""
     quote = None if options.quote == "none" else options.quote
     delimiter = "\t" if options.delimiter == "\\t" else options.delimiter or " "
-    one = _ListFormat(Dialect(delimiter, quote, None), 0, [])
+    one = blanks = _ListFormat(Dialect(delimiter, quote, None), 0, [])
     if options.delimiter is None:
         tried = [_ListFormat(Dialect(each, quote, None), 0, []) for each in ("\t", ",", ";") if each.encode() in first]
         named = [each for each in tried if usual_columns([f.decode("latin-1") for f in _fields(first, each)])]
         # Names may have semicolons.
         is_apart = all(len(_fields(line, one)) in (2, 3) for line in lines)
         one = next(iter(named + [each for each in tried if each.dialect.delimiter != ";" or not is_apart]), one)
+        if one.dialect.delimiter == "\t" and _are_mixed(lines, one, blanks, where):
+            one = blanks
     n_fields = len(_fields(first, one))
     return one._replace(n_fields=n_fields, columns=list(range(n_fields)))
+
+
+def _are_mixed(lines: list[bytes], tabs: _ListFormat, blanks: _ListFormat, where: str) -> bool:
+    """Return whether tabs and blanks alike separate numbers, as in files of KONECT.
+
+    Raises DataError if names may have blanks, and blanks may also separate an edge's names.
+    """
+    apart = [_fields(line, blanks) for line in lines]
+    width = len(apart[0])
+    below = apart[1:] or apart  # the first line may name the columns
+    is_wider = all(len(_fields(line, tabs)) < len(fields) == width for line, fields in zip(lines, apart, strict=True))
+    # A weight, and maybe a time, follow two names.
+    if not is_wider or width not in (3, 4) or not all(_are_numbers(below, column) for column in range(2, width)):
+        return False
+    if all(_are_numbers(below, column) for column in (0, 1)):
+        return True
+    raise DataError(
+        f"{where}: tabs and blanks are mixed in {line_start(lines[0])!r}; if names have blanks, read it with "
+        f"--delimiter '\\t', otherwise with --delimiter ' ' (in Python, ingest_graph(..., delimiter=' '))"
+    )
 
 
 def _fields(line: bytes, list_format: _ListFormat) -> list[bytes]:

@@ -585,6 +585,24 @@ def test_the_same_edges_in_memory_are_the_same_graph(tmp_path, library):
 COLLECTIONS = {
     "KONECT": ("% sym unweighted\n% 2 3 3\n1 2 1 1082040961\n2 3 1 1082155839\n", {}, [("1", "2"), ("2", "3")], None),
     "KONECT, directed": ("% asym positive\n1 2 3\n2 3 1\n", {}, [("1", "2", 3.0), ("2", "3", 1.0)], "have a direction"),
+    "KONECT, tabs and blanks": (
+        "% asym positive\n1 2\t1 \t1083108000\n2 3\t4 \t1083108001\n",
+        {"directed": True},
+        [("1", "2", 1.0), ("2", "3", 4.0)],
+        None,
+    ),
+    "tabs and blanks, a header": (
+        "source target\tweight\n1 2\t3\n2 3\t1\n",
+        {},
+        [("1", "2", 3.0), ("2", "3", 1.0)],
+        None,
+    ),
+    "names with blanks": (
+        "New York\tBoston\t5\nBoston\tUlm\t2\n",
+        {"delimiter": "\\t"},
+        [("New York", "Boston", 5.0), ("Boston", "Ulm", 2.0)],
+        None,
+    ),
     "SNAP": (
         "# Directed graph\n# FromNodeId\tToNodeId\n0\t1\n1\t2\n",
         {"directed": True},
@@ -644,6 +662,7 @@ def test_real_collections_are_read_right_and_what_may_be_wrong_is_said(tmp_path,
     "text, options, match",
     [
         ("a\tb\t1,000\nb\tc\t1\n", {}, "line 1: two names and a weight are needed"),
+        ("a b\t2\nb c\t1\n", {}, "line 1: tabs and blanks are mixed in .*--delimiter"),
         ("% bip unweighted\n1 1\n2 1\n", {}, "nodes of two kinds, and 1 name such as '1' in both"),
         ("user,item\n1,1\n2,1\n", {}, "nodes of two kinds"),
         ('a\tb\n"c\td\n', {}, "line 2: the quote before .* is not closed .*quote='none'"),

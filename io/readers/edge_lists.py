@@ -111,6 +111,8 @@ def edge_columns(
     for name in (*ends, *weights[:1]):
         if names.count(name) > 1:
             raise DataError(f"{where}: {names.count(name)} columns have the name {name!r}; rename all but one")
+    if ends[0] == ends[1]:
+        raise DataError(f"{where}: column {ends[0]!r} is named for both nodes of an edge; name two of {listed(names)}")
     columns = [names.index(name) for name in ends]
     found.are_two_kinds |= tuple(name.lower() for name in ends) in _TWO_KINDS
     found.is_weight_named |= bool(weights)
@@ -129,6 +131,11 @@ def edge_columns(
                 f"{third} taken for times, and left out; if it has weights, name it with --weight (in Python, "
                 f"ingest_graph(..., weight=...))"
             )
+    if not set(ends).isdisjoint(weights[:1]):
+        raise DataError(
+            f"{where}: column {weights[0]!r} is named for nodes and for weights; name another one with --weight, or "
+            f"read it with --unweighted (in Python, ingest_graph(..., weight=..., weighted=False))"
+        )
     columns += [names.index(name) for name in weights[:1]]
     skipped = [name for position, name in enumerate(names) if position not in columns]
     found.facts["columns"] = [names[position] for position in columns]

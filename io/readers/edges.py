@@ -20,6 +20,7 @@ from ..messages import pluralize
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
 from .content import check_encoding, format_by_content
+from .dialect import check_characters
 from .edge_lists import (
     EdgeOptions,
     Found,
@@ -85,6 +86,7 @@ def node_names(source: EdgeSource) -> pa.Array:
 
 
 def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges:
+    check_characters(delimiter=options.delimiter, quote=options.quote)
     if options.format not in ("auto", *FORMATS):
         raise ValueError(f"format={options.format!r} is not known: choose one of auto, {', '.join(FORMATS)}")
     if scipy.sparse.issparse(source):

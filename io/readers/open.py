@@ -14,6 +14,7 @@ from . import demo
 from .batches import ReadOptions
 from .content import CHECKED_FILES, check_encoding, check_is_text, format_by_content
 from .delimited import CSVReader
+from .dialect import check_characters
 from .frames import TableReader, table_parts
 from .jsonl import JSONLinesReader
 from .lines import LinesReader, MalletReader, TextFilesReader
@@ -164,10 +165,7 @@ def _folder_format(source: Paths) -> str | None:
 
 def _check_values(options: ReadOptions) -> None:
     """Raise ValueError if an option has a value that no format allows."""
-    for name, others in (("delimiter", (None, "\\t")), ("quote", ("none",)), ("escape", (None,))):
-        character = getattr(options, name)
-        if character not in others and not (len(character) == 1 and character.isascii()):
-            raise ValueError(f"{name}={character!r} must be one character of ASCII")
+    check_characters(delimiter=options.delimiter, quote=options.quote, escape=options.escape)
     if options.encoding is not None:
         try:
             codecs.getincrementaldecoder(options.encoding)

@@ -112,6 +112,8 @@ def find_files(source: Paths) -> list[SourceFile]:
         if not matches:
             raise DataError(_no_file(path, is_list=not isinstance(source, str | os.PathLike)))
         found += matches
+    if not found:
+        raise DataError("the list of paths is empty; name at least one file")
     common = os.path.commonpath([str(PurePosixPath(file.path).parent) for file in found])
     files = list(dict.fromkeys(_describe(file, common) for file in found))
     if len(files) < len(found):

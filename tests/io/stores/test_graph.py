@@ -467,6 +467,34 @@ def test_a_carriage_return_within_a_line_is_refused(read):
         read("a,b\rc,d\n")
 
 
+@pytest.mark.parametrize("option", [{"delimiter": "::"}, {"delimiter": ""}, {"quote": "''"}, {"quote": ""}])
+def test_what_separates_and_quotes_names_is_one_character(read, option):
+    with pytest.raises(ValueError, match="must be one character of ASCII"):
+        read(TRIANGLE, **option)
+
+
+def test_an_empty_list_of_paths_is_refused():
+    with pytest.raises(DataError, match="list of paths is empty"):
+        read_edges([])
+
+
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"source": "u", "target": "u"}, "column 'u' is named for both nodes of an edge; name two of"),
+        ({"target": "u"}, "column 'u' is named for both"),
+        ({"weight": "v"}, "column 'v' is named for nodes and for weights"),
+    ],
+)
+@pytest.mark.parametrize("form", ["list", "table"])
+def test_a_column_has_one_meaning(read, form, options, match):
+    with pytest.raises(DataError, match=match):
+        if form == "list":
+            read("u,v,w\n1,2,3\n", **options)
+        else:
+            read_edges(pa.table({"u": [1], "v": [2], "w": [3]}), EdgeOptions(**options))
+
+
 def test_an_unknown_format_is_refused(tmp_path):
     with pytest.raises(ValueError, match="format='gml' is not known"):
         graph_of("x.gml", tmp_path / "graph", EdgeOptions(format="gml"))

@@ -269,9 +269,10 @@ def _list_format(
     names = [one.decode("utf-8", "replace") for one in fields]
     delimiter = plain.dialect.delimiter
     found.facts["separator"] = {"\t": "tab", " ": "blanks"}.get(delimiter, delimiter)
+    are_named = bool(options.source or options.target) or options.weight != EdgeOptions.weight
     is_header = options.header
     if is_header is None:
-        is_header = bool(options.source or options.target) or _is_header(fields, names, below, plain)
+        is_header = are_named or _is_header(fields, names, below, plain)
     found.facts["header"] = is_header
     if is_header:
         is_known = usual_columns(names) is not None or options.source or options.target
@@ -281,6 +282,12 @@ def _list_format(
             if types is not None and any(one[types : types + 1] == [b"Directed"] for one in below):
                 note_direction(file.url, "column 'Type' says", options, found)
             return plain._replace(columns=edge_columns(names, options, where, numbers, found), has_header=True)
+    if are_named:
+        raise DataError(
+            f"{where}: columns can be named if the first line names them, which {line_start(first)!r} is not taken "
+            f"for; read it with --header and --columns (in Python, ingest_graph(..., header=True, source=..., "
+            f"target=...)), or without names of columns"
+        )
     if len(fields) == 4 and any(_KONECT.match(one) for one in found.comments):
         # A time follows the weight.
         plain = plain._replace(columns=[0, 1, 2])

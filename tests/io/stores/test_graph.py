@@ -226,6 +226,20 @@ def test_a_header_can_be_announced_or_denied(read):
         read("a b w\na b 2\n", header=False)
 
 
+@pytest.mark.parametrize(
+    "text, options, match",
+    [
+        ("1 2 5\n2 3 4\n", {"weight": "foo"}, "line 1: no column 'foo' among '1', '2', '5'"),
+        ("% sym positive\n1 2 5 9\n", {"weight": "foo"}, "line 2: columns can be named if the first line names them"),
+        ("1 2 5\n", {"weight": "foo", "header": False}, "columns can be named if .*--header and --columns"),
+        ("u v w\n1 2 5\n", {"source": "u", "target": "v", "header": False}, "columns can be named if"),
+    ],
+)
+def test_columns_are_not_named_in_vain(read, text, options, match):
+    with pytest.raises(DataError, match=match):
+        read(text, **options)
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
 def test_an_empty_file_is_refused(read, text):
     with pytest.raises(DataError, match="there are no edges in it"):

@@ -77,6 +77,15 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     return by_name
 
 
+def check_encoding_name(name: str) -> None:
+    """Raise ValueError unless this is an encoding of text; Python has others, such as hex and rot13."""
+    try:
+        "".encode(name)
+        codecs.getincrementaldecoder(name)
+    except (LookupError, UnicodeError):
+        raise ValueError(f"encoding={name!r} is no encoding of text: choose one such as utf-16, cp1252") from None
+
+
 def check_encoding(files: Sequence[SourceFile], advice: str = "ingest it with encoding={}") -> None:
     """Raise DataError if a file of text begins with the mark of another encoding than UTF-8."""
     for file in files[:CHECKED_FILES]:

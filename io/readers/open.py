@@ -1,6 +1,5 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
-import codecs
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -12,7 +11,7 @@ from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
 from . import demo
 from .batches import ReadOptions
-from .content import CHECKED_FILES, check_encoding, check_is_text, format_by_content
+from .content import CHECKED_FILES, check_encoding, check_encoding_name, check_is_text, format_by_content
 from .delimited import CSVReader
 from .dialect import check_characters
 from .frames import TableReader, table_parts
@@ -167,10 +166,7 @@ def _check_values(options: ReadOptions) -> None:
     """Raise ValueError if an option has a value that no format allows."""
     check_characters(delimiter=options.delimiter, quote=options.quote, escape=options.escape)
     if options.encoding is not None:
-        try:
-            codecs.getincrementaldecoder(options.encoding)
-        except LookupError:
-            raise ValueError(f"encoding={options.encoding!r} is not known: choose one such as utf-16, cp1252") from None
+        check_encoding_name(options.encoding)
     for name, allowed in _CHOICES.items():
         value = getattr(options, name)
         if value not in allowed:

@@ -25,6 +25,7 @@ import safetensors.numpy
 
 from ....io.errors import DataError, DataWarning
 from ....io.messages import MOST_CHARACTERS, listed, pluralize, shortened
+from ....io.readers.content import check_encoding_name
 from ....io.readers.source import unpacked
 from ....io.stores.object_stores import explained_errors
 from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
@@ -235,6 +236,7 @@ def read_word2vec(
     At most ``limit`` words are read and held in memory. With ``no_header``, the text has no first line with the sizes;
     GloVe writes such files. Raises DataError.
     """
+    check_encoding_name(encoding)
     name = "binary" if binary else "text"
     if binary and no_header:
         raise ValueError("no_header is for text files: a binary file cannot be read without its header")

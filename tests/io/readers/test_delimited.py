@@ -191,6 +191,13 @@ def test_what_separates_columns_and_quotes_is_one_character(tmp_path, option):
         open_source(str(tmp_path), ReadOptions(**option))
 
 
+@pytest.mark.parametrize("encoding", ["hex", "rot13", "utf-99"])
+def test_an_encoding_that_is_none_of_text_is_refused(tmp_path, encoding):
+    (tmp_path / "x.csv").write_text("id,text\n1,a\n")
+    with pytest.raises(ValueError, match=f"encoding='{encoding}' is no encoding of text: choose one such as"):
+        texts_of(tmp_path / "x.csv", encoding=encoding)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_before", [1, 145_000])
 def test_a_document_may_be_larger_than_a_block(tmp_path, n_before):

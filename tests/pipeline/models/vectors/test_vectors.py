@@ -400,3 +400,10 @@ def test_other_parquet_files_are_refused(tmp_path):
     pq.write_table(pa.table({"word": ["a"], "weight": [1.0]}), tmp_path / "v.parquet")
     with pytest.raises(DataError, match="not a Parquet file of word vectors"):
         WordVectors.load(f"{tmp_path}/v.parquet")
+
+
+@pytest.mark.parametrize("encoding", ["hex", "rot13", "utf-99"])
+def test_an_encoding_that_is_none_of_text_is_refused(tmp_path, encoding):
+    (tmp_path / "v").write_bytes(b"1 1\na 1\n")
+    with pytest.raises(ValueError, match=f"encoding='{encoding}' is no encoding of text: choose one such as"):
+        WordVectors.load_word2vec_format(f"{tmp_path}/v", encoding=encoding)

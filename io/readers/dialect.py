@@ -72,7 +72,9 @@ def ends_with_line(line: bytes, dialect: Dialect) -> bool:
     Programs that do not double the quotes within a text write such rows. The row ends here if the last quote of the
     line closes a field. Otherwise the text may go on in the next line.
     """
-    before, _, after = line.rpartition((dialect.quote or "").encode())
+    if dialect.quote is None:
+        return False
+    before, _, after = line.rpartition(dialect.quote.encode())
     separator = dialect.delimiter.encode()
     return after[:1] in (b"\r", b"\n", separator) and not before.endswith(separator)
 

@@ -161,11 +161,13 @@ def test_a_row_with_a_stray_quote_is_skipped_alone(tmp_path_factory, table, bad)
             texts_of(path)
 
 
-def test_a_file_that_ends_in_an_escape_says_so(tmp_path):
+@pytest.mark.parametrize("skip", ["error", "skip"])
+@pytest.mark.parametrize("quote", ['"', "none"])
+def test_a_file_that_ends_in_an_escape_says_so(tmp_path, quote, skip):
     path = tmp_path / "x.csv"
     path.write_text("id,text\n1,one\n2,C:\\\n")
     with pytest.raises(DataError, match=r"line 3: the file ends in an escape, '2,C:\\\\': remove it"):
-        texts_of(path, escape="\\")
+        texts_of(path, escape="\\", quote=quote, on_bad_line=skip)
 
 
 @pytest.mark.parametrize(

@@ -389,7 +389,8 @@ def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES)
                 return
             if not data.endswith(b"\n"):
                 data += _guarded(file, line, stream.readline)
-            yield data.removeprefix(codecs.BOM_UTF8) if position == 0 else data, line
+            # Files that were joined have further marks, at the start of a line.
+            yield re.sub(b"(?m)^" + codecs.BOM_UTF8, b"", data) if codecs.BOM_UTF8 in data else data, line
             position += len(data)
             line += data.count(b"\n")
 

@@ -4,6 +4,7 @@ Paths are local paths or URLs of any storage that fsspec supports. Every file is
 """
 
 import bz2
+import codecs
 import contextlib
 import gzip
 import itertools
@@ -310,7 +311,7 @@ def _decoded(path: str, encoded: list[bytes], encoding: str, unicode_errors: str
 def _read_header(file: IO[bytes], binary: bool) -> tuple[int, int]:
     """Return the numbers of words and of dimensions in the first line."""
     try:
-        first = file.readline(100)
+        first = file.readline(100).removeprefix(codecs.BOM_UTF8)
         n_words, width = (int(number) for number in first.split())
     except ValueError:
         if first.startswith(FASTTEXT):
@@ -346,6 +347,7 @@ def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[
     first_lines = list(itertools.islice(file, LINES_FOR_WIDTH))
     if not first_lines:
         raise ValueError("it is empty")
+    first_lines[0] = first_lines[0].removeprefix(codecs.BOM_UTF8)
     width = max(Counter(map(_trailing_numbers, first_lines)).items(), key=lambda found: found[::-1])[0]
     if width < 1:
         raise ValueError("most lines have no numbers")

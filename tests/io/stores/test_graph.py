@@ -651,6 +651,7 @@ COLLECTIONS = {
         [("0", "1"), ("1", "2")],
         None,
     ),
+    "byte order marks": ("\ufeff# one\n\ufeffa b\n\ufeffb c\n", {}, [("a", "b"), ("b", "c")], None),
     "SNAP, names": ("FromNodeId\tToNodeId\n0\t1\n1\t2\n", {}, [("0", "1"), ("1", "2")], None),
     "SNAP, times": (
         "5 3 0\n1 4 3\n1 9 33\n2 7 4523\n",

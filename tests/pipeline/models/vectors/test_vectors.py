@@ -224,6 +224,8 @@ OTHERS = {
     "tabs": (b"a\t1\t2\nb\t3\t4\n", {"no_header": True}, ["a", "b"], None),
     "tabs and a header": (b"2 2\na\t1\t2\nb\t3\t4\n", {}, ["a", "b"], None),
     "a blank that does not break": ("2 1\na\xa0b 1\n\u3000 2\n".encode(), {}, ["a\xa0b", "\u3000"], None),
+    "a byte order mark": (b"\xef\xbb\xbf2 2\na 1 2\nb 3 4\n", {}, ["a", "b"], None),
+    "a byte order mark, no header": (b"\xef\xbb\xbfa 1 2\nb 3 4\n", {"no_header": True}, ["a", "b"], None),
     "a name twice": (
         b"4 2\na 1 2\nb 3 4\na 5 6\nc 7 8\n",
         {},

@@ -62,6 +62,7 @@ class Found:
     facts: dict[str, Any] = field(default_factory=dict)  # what `corpusmill inspect` shows of the graph
     notices: list[str] = field(default_factory=list)  # sentences about what may be a mistake, which become warnings
     is_weight_named: bool = False  # whether a column has the name of the weights
+    taken_for_weights: list[str] = field(default_factory=list)  # notices of third columns, unless they have times
     are_two_kinds: bool = False  # whether the columns have nodes of two kinds
     comments: list[bytes] = field(default_factory=list)  # of the list that is read
     first_edge: tuple[str, str] | None = None  # the first line of a list, which might also be a header
@@ -85,6 +86,11 @@ def usual_columns(names: Sequence[str]) -> list[int] | None:
     return None
 
 
+def _is_time(name: str) -> bool:
+    """Return whether a column has the name of a time. It has neither nodes nor weights."""
+    return not _TIMES.isdisjoint(re.split(r"[^a-z]+", name.lower()))
+
+
 def edge_columns(
     names: Sequence[str], options: EdgeOptions, where: str, has_numbers: Callable[[int], bool], found: Found
 ) -> list[int]:
@@ -95,8 +101,13 @@ def edge_columns(
     """
     if len(names) < 2:
         raise DataError(f"{where}: an edge needs two columns, but here are {listed(names)}")
-    first, second = usual_columns(names) or (0, 1)
-    ends = [options.source or names[first], options.target or names[second]]
+    nodes = usual_columns(names) or [position for position, name in enumerate(names) if not _is_time(name)]
+    if len(nodes) < 2 and not (options.source and options.target):
+        raise DataError(
+            f"{where}: an edge needs two columns besides those of times, but here are {listed(names)}; if these are "
+            f"nodes, name two columns with --columns (in Python, ingest_graph(..., source=..., target=...))"
+        )
+    ends = [options.source or names[nodes[0]], options.target or names[nodes[1]]]
     for name in ends:
         if name not in names:
             raise DataError(
@@ -118,18 +129,18 @@ def edge_columns(
     found.is_weight_named |= bool(weights)
     if options.weighted is False:
         weights = []
-    elif not weights and len(names) == 3 and sorted(columns) == [0, 1] and has_numbers(2):
-        third = f"{where}: the third column, {names[2]!r:.40}, is"
-        if _TIMES.isdisjoint(re.split(r"[^a-z]+", names[2].lower())):
-            weights = [names[2]]
-            found.notices.append(
-                f"{third} taken for weights; if it has none, read with --unweighted (in Python, ingest_graph(..., "
-                f"weighted=False))"
-            )
-        else:
+    elif not weights and len(names) == 3 and has_numbers(position := 3 - sum(columns)):
+        third = f"{where}: the {('first', 'second', 'third')[position]} column, {names[position]!r:.40}, is"
+        if _is_time(names[position]):
             found.notices.append(
                 f"{third} taken for times, and left out; if it has weights, name it with --weight (in Python, "
                 f"ingest_graph(..., weight=...))"
+            )
+        elif position == 2:
+            weights = [names[position]]
+            found.taken_for_weights.append(
+                f"{third} taken for weights; if it has none, read with --unweighted (in Python, ingest_graph(..., "
+                f"weighted=False))"
             )
     if not set(ends).isdisjoint(weights[:1]):
         raise DataError(

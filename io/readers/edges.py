@@ -370,6 +370,17 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
     if options.weighted is False or all(part.weight is None for part in parts):
         return None
     weights = np.concatenate([np.ones(len(part.source)) if part.weight is None else part.weight for part in parts])
+    if not found.is_weight_named and _are_times(weights):
+        found.notices.append(
+            f"{where}: the third column, from {weights.min():.10g} to {weights.max():.10g}, is taken for times, and "
+            f"left out; if it has weights, name it in the first line and with --weight (in Python, ingest_graph(..., "
+            f"weight=...))"
+        )
+        columns = found.facts.get("columns", [])
+        found.facts["skipped_columns"] = columns[2:] or ["the third"]
+        del columns[2:]
+        return None
+    found.notices += found.taken_for_weights
     found.facts["weights"] = [float(weights.min()), float(weights.max())]
     steps = np.diff(weights)
     if (
@@ -384,6 +395,17 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
             f"if they are no weights, ignore them with --unweighted (in Python, ingest_graph(..., weighted=False))"
         )
     return weights
+
+
+def _are_times(values: np.ndarray) -> bool:
+    """Return whether all numbers (N,) float64 are seconds or milliseconds of Unix, or dates such as 20261231."""
+    if any(((values >= first) & (values <= 2 * first)).all() for first in (1e9, 1e12)):
+        return True
+    if not np.isfinite(values).all():
+        return False
+    years, months, days = values // 10_000, values // 100 % 100, values % 100
+    are_dates = (values % 1 == 0) & (years >= 1900) & (years <= 2100)
+    return bool((are_dates & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
 
 
 def _number_nodes(parts: list[Pairs]) -> tuple[pa.Array, np.ndarray, np.ndarray]:

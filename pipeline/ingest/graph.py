@@ -49,7 +49,8 @@ def ingest_graph(
         the first two.
     weight : str, default="weight"
         Column, or attribute of edges of networkx, with the weights. A column of the default's name need not exist. Then
-        a third column of numbers has the weights, unless its name is that of a time, such as date.
+        a third column of numbers has the weights, unless its name is that of a time, such as date, or its numbers are
+        those of times.
     delimiter : str, optional
         Character between the columns of a text file. By default, this is found out.
     quote : str, default='"'

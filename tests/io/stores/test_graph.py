@@ -210,6 +210,36 @@ def test_times_are_no_weights(read, name):
     assert read(text, weight=name).is_weighted
 
 
+@pytest.mark.parametrize("header", ["", "u,v,n\n"])
+@pytest.mark.parametrize(
+    "times",
+    [(1.7e9, 1.2e9), (1083108000.25, 1083107999.5), (1_700_000_000_000, 1_600_000_000_000), (20200131, 19991201)],
+)
+def test_values_of_times_are_no_weights(read, times, header):
+    rows = [("a", "b", times[0]), ("b", "c", times[1])]
+    text = "".join(f"{a},{b},{time}\n" for a, b, time in rows)
+    with pytest.warns(UserWarning, match="the third column, from .*, is taken for times, and left out") as caught:
+        found = read(header + text)
+    assert (found.is_weighted, found.n_nodes, len(caught)) == (False, 3, 1)
+    assert found.meta["about"]["found"]["skipped_columns"] == (["n"] if header else ["the third"])
+    assert read("u,v,weight\n" + text).is_weighted
+    assert read("u,v,n\n" + text, weight="n").is_weighted
+
+
+@pytest.mark.filterwarnings("ignore:.*weights rise")
+@pytest.mark.parametrize("numbers", [(1e9, 3e9), (1, 1.5e9), (20201301, 20200101), (20200101.5, 20200102)])
+def test_other_large_numbers_are_weights(read, numbers):
+    assert read(f"a b {numbers[0]}\nb c {numbers[1]}\n").is_weighted
+
+
+def test_a_column_of_times_has_no_nodes(read):
+    with pytest.warns(UserWarning, match="the first column, 'time', is taken for times, and left out"):
+        assert read("time,u,v\n5,1,2\n6,2,3\n").nodes.to_pylist() == ["1", "2", "3"]
+    assert read("year,u\n5,1\n6,2\n", source="year", target="u").n_nodes == 4
+    with pytest.raises(DataError, match=r"two columns besides those of times, but here are .*--columns"):
+        read("year,u\n5,1\n6,2\n")
+
+
 @pytest.mark.parametrize("text", [",u,v\n0,1,2\n", "id,u,v,w\n0,1,2,3\n"])
 def test_further_columns_without_usual_names_are_refused(read, text):
     with pytest.raises(DataError, match="if there are more columns, name these three source, target and weight in the"):

@@ -21,6 +21,7 @@ from .batches import (
     BadLine,
     Batch,
     ReadOptions,
+    RowName,
     as_text,
     bad_line,
     column_batch,
@@ -92,6 +93,7 @@ class CSVReader(Reader):
         block = rows.columns
         values = as_text(block.column(0), self.options, row_name)
         if self.options.tokens:
+            _check_no_lists(values, self.options.tokens, row_name)
             values = pc.utf8_split_whitespace(values).cast(pa.large_list(pa.large_string()))
         keys = block.column(self.options.key) if self.options.key else keys_of_rows(file.name, rows.numbers)
         kept = kept_columns(block, self.options, row_name, is_typed=False)
@@ -105,6 +107,18 @@ def dialect_of(file: SourceFile, options: ReadOptions) -> Dialect:
     # A program may call the quote itself the escape: a quote within quotes is written twice anyway.
     escape = None if options.escape == quote else options.escape
     return Dialect("\t" if delimiter == "\\t" else delimiter, quote, escape)
+
+
+def _check_no_lists(values: pa.Array, column: str, row_name: RowName) -> None:
+    """Raise DataError if a text is a list as Python or JSON writes it: its words would have brackets and quotes."""
+    are_lists = pc.match_substring_regex(values, r"""(?s)^\s*[\[(]\s*(['"]).*['"]\s*,?\s*[\])]\s*$""")
+    if pc.any(are_lists).as_py():
+        row = are_lists.index(True).as_py()
+        raise DataError(
+            f"{row_name(row)}: column {column!r} has a list as text, {line_start(values[row].as_py().encode())!r}, but "
+            f"in CSV, blanks separate tokens: write each list as ' '.join(tokens), or save the table as JSONL or "
+            f"Parquet"
+        )
 
 
 class _Parser:

@@ -193,6 +193,18 @@ def test_what_separates_columns_and_quotes_is_one_character(tmp_path, option):
         open_source(str(tmp_path), ReadOptions(**option))
 
 
+@pytest.mark.parametrize("form", ['["aa", "bb"]', "['aa', 'bb']", " ['a b'] ", "('aa',)"])
+def test_lists_as_text_are_no_tokens(tmp_path, form):
+    path = tmp_path / "x.csv"
+    path.write_text(of_python([("1", "[ 'is text"), ("2", form), ("3", "[sic]")]))
+    with pytest.raises(DataError, match=r"x\.csv, line 3: column 'text' has a list as text, .* blanks separate tokens"):
+        texts_of(path, tokens="text")
+    assert [tokens for _, tokens in texts_of(path, tokens="text", on_bad_line="skip")] == [
+        ["[", "'is", "text"],
+        ["[sic]"],
+    ]
+
+
 @pytest.mark.parametrize("encoding", ["hex", "rot13", "utf-99"])
 def test_an_encoding_that_is_none_of_text_is_refused(tmp_path, encoding):
     (tmp_path / "x.csv").write_text("id,text\n1,a\n")

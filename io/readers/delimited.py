@@ -285,7 +285,7 @@ class _Parser:
                     break  # the field may be closed in what was not read yet
                 error = self._quote_error(bad, self._line + first)
                 if reader.line_num > first + 1 or not ends_with_line(bad, self.dialect):
-                    if self.options.on_bad_line == "error":
+                    if self.options.on_bad_line == "error" or most == 1:  # no header is skipped
                         raise error from None
                     raise DataError(f"{error}; this row cannot be skipped: where it ends is unknown") from None
             if fields or error is not None:

@@ -143,6 +143,14 @@ def test_a_quote_that_is_not_closed_is_refused_with_the_line_where_it_opens(tmp_
         assert len(texts_of(path, quote="none")) == len(lines)
 
 
+@pytest.mark.parametrize("skip", ["error", "skip"])
+@pytest.mark.parametrize("header", ['id,"text', 'id,"te"xt', 'id,"te"xt\n1,"a'])
+def test_a_wrong_quote_in_a_header_is_refused_as_such(tmp_path, header, skip):
+    (tmp_path / "x.csv").write_text(f"{header}\n1,one\n")
+    with pytest.raises(DataError, match=r"x\.csv, line 1: .* read it with quote=none$"):
+        texts_of(tmp_path / "x.csv", on_bad_line=skip)
+
+
 #: Rows with a quote that is neither around a field nor twice within one.
 STRAY_QUOTES = ['1,"he said "hi" to"', '1,"a 5" disk"', '"the "x"",y']
 

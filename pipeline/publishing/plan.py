@@ -259,9 +259,9 @@ def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
             stream.seek(-1, os.SEEK_END)
             if stream.read(1) not in b"\r\n":
                 raise DataError(
-                    f"{file.url}: was changed a moment ago and ends within a line, so a program may still be writing "
-                    f"it: run the same command when it is complete (retrain.least_age leaves young files for the next "
-                    f"call), or end the file with a line break"
+                    f"{file.url}: was changed in the last {QUIET_SECONDS // 60} minutes and ends within a line, so a "
+                    f"program may still be writing it; after that time, it counts as complete: run the same command "
+                    f"then (retrain.least_age leaves young files for the next call), or end the file with a line break"
                 )
 
 

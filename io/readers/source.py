@@ -29,6 +29,14 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 #: Extensions of compressed files, and fsspec's names of the compressions.
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
+#: How files with these extensions begin.
+_COMPRESSED_STARTS = {
+    ".gz": b"\x1f\x8b",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".zip": b"PK",
+}
 
 #: Bytes that are decompressed at once when a reader needs a single line.
 UNPACKED_BYTES = 1 << 16
@@ -363,10 +371,25 @@ def _guarded(file: SourceFile, line: int, read: Callable[..., bytes], *arguments
     except Exception as error:  # each library for decompression has errors of its own
         if file.compression is None or isinstance(error, DataError) or comes_from_store(error):
             raise
+        check_is_compressed(file.url)
         raise DataError(
             f"{file.url}, after line {line - 1}: the {file.compression} data is cut off or damaged ({error}); "
             f"fetch the file again"
         ) from None
+
+
+def check_is_compressed(url: str) -> None:
+    """Raise DataError if a file that cannot be decompressed does not begin as the extension of its name says."""
+    extension = PurePosixPath(url.partition("?")[0] if "://" in url else url).suffix.lower()
+    filesystem, path = filesystem_of(url)
+    with explained_errors(filesystem, url), filesystem.open(path, "rb") as stream:
+        beginning = stream.read(6)
+    # The file may be cut off within its first bytes.
+    if not beginning.startswith(_COMPRESSED_STARTS.get(extension, b"")[: len(beginning)]):
+        raise DataError(
+            f"{url}: its name ends in {extension}, but it begins with {beginning!r}, as no such file does; if it is "
+            f"not compressed, let its name end in another way"
+        )
 
 
 def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES) -> Iterator[tuple[bytes, int]]:

@@ -12,6 +12,8 @@ import json
 import lzma
 import tempfile
 import warnings
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +29,7 @@ import safetensors.numpy
 from ....io.errors import DataError, DataWarning
 from ....io.messages import MOST_CHARACTERS, listed, pluralize, shortened
 from ....io.readers.content import check_encoding_name
-from ....io.readers.source import unpacked
+from ....io.readers.source import check_is_compressed, unpacked
 from ....io.stores.object_stores import explained_errors
 from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
 from ....io.stores.store import Store, check_format, filesystem_of, split_path
@@ -258,7 +260,8 @@ def read_word2vec(
         raise DataError(f"{path}: no such file") from None
     except DataError:
         raise
-    except (ValueError, EOFError, OSError, MemoryError) as error:
+    except (ValueError, EOFError, OSError, MemoryError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+        check_is_compressed(str(path))
         raise DataError(
             f"{path}: not a complete file of word vectors in word2vec's {name} format ({shortened(error)}); check the "
             f"argument binary, or write the file again"

@@ -31,12 +31,13 @@ def refuses(source, match, **options):
         ("", "the path is empty"),
         ("odd://x", "odd://x: Protocol not known: odd; use a local path or a URL"),
         ("x.zip", r"x\.zip: an archive; unpack it"),
-        ("x.txt.zst", r"x\.txt\.zst, after line 0: the zstd data is cut off or damaged"),
+        ("x.txt.zst", r"x\.txt\.zst: its name ends in \.zst, but it begins with b'PK.*, as no such file does"),
+        ("x.csv.GZ", r"x\.csv\.GZ: its name ends in \.gz, but it begins with"),
     ],
 )
 def test_an_empty_list_of_files_is_refused(tmp_path, monkeypatch, source, match):
     monkeypatch.chdir(tmp_path)
-    for name in ("x.zip", "x.txt.zst"):
+    for name in ("x.zip", "x.txt.zst", "x.csv.GZ"):
         Path(name).write_bytes(b"PK\3\4")
     refuses(source, match)
 
@@ -132,7 +133,7 @@ def test_truncated_gz_of_every_format(tmp_path, name):
 def test_a_gz_file_that_is_not_compressed_is_refused(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     path.write_text('{"text": "a"}')
-    refuses(path, r"x\.jsonl\.gz, after line 0: the gzip data is cut off or damaged")
+    refuses(path, r"x\.jsonl\.gz: its name ends in \.gz, but it begins with b'.*let its name end in another way")
 
 
 @pytest.mark.parametrize(

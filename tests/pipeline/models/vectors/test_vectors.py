@@ -4,6 +4,7 @@ import gzip
 import json
 import struct
 import warnings
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -173,6 +174,35 @@ def test_the_name_says_whether_a_file_is_compressed(wv, tmp_path, kind):
     (tmp_path / "v.zst").write_bytes(frames[0])
     with pytest.raises(DataError, match=r"v\.zst: "):
         WordVectors.load_word2vec_format(f"{tmp_path}/v.zst", binary=binary)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst", ".zip"])
+def test_a_file_that_is_not_compressed_as_its_name_says_is_refused(wv, tmp_path, ending):
+    path = tmp_path / f"v{ending}"
+    path.write_bytes(b"1 2\na 1 2\n")
+    match = (
+        rf"v\{ending}: its name ends in \{ending}, but it begins with b'1 2\\na ', .* let its name end in another way"
+    )
+    with pytest.raises(DataError, match=match):
+        WordVectors.load_word2vec_format(str(path))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zip"])
+def test_vectors_of_damaged_compressed_files_are_refused(wv, tmp_path, ending):
+    plain = tmp_path / "v.txt"
+    wv.save(str(plain))
+    if ending == ".zip":
+        with zipfile.ZipFile(tmp_path / "v.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(plain, "v.txt")
+    else:
+        wv.save(f"{plain}{ending}")
+        (tmp_path / f"v.txt{ending}").rename(tmp_path / f"v{ending}")
+    path = tmp_path / f"v{ending}"
+    content = bytearray(path.read_bytes())
+    content[60:90] = bytes(30)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="not a complete file of word vectors"):
+        WordVectors.load_word2vec_format(str(path))
 
 
 @pytest.mark.parametrize("binary", [False, True])

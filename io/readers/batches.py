@@ -91,6 +91,7 @@ class Batch(NamedTuple):
     content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
     bad: tuple[BadLine, ...] = ()  # lines that were skipped
     kept: KeptColumns | None = None  # columns that the option keep names; None: it names none
+    n_headers: int = 0  # rows of the file that are its header again, which are read as documents
 
 
 # --- keys ---

@@ -78,8 +78,8 @@ class CSVReader(Reader):
             for rows in parser.rows():
                 if rows.columns.num_rows:
                     yield self._good_rows(part.file, rows)
-            if parser.bad:
-                yield without_documents(parser.bad, self.options)
+            if parser.bad or parser.n_headers:
+                yield without_documents(parser.bad, self.options)._replace(n_headers=parser.n_headers)
 
     def _good_rows(self, file: SourceFile, rows: Rows) -> Batch:
         def describe(one: Rows, error: str) -> BadLine:
@@ -130,6 +130,9 @@ class _Parser:
         self.dialect = dialect_of(file, options)
         #: Rows with another number of columns than the header that were skipped.
         self.bad: list[BadLine] = []
+        #: Rows that are the header again, as in files that were joined.
+        self.n_headers = 0
+        self._header_line = b""
         self._stream = stream
         self._buffer = b""
         self._is_end = False
@@ -178,13 +181,18 @@ class _Parser:
         if found:
             if found[0].error is not None:
                 raise found[0].error
+            header_line = self._buffer[:size]
             self._drop(size)
+            self._header_line = header_line
             return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0].fields]
         raise DataError(f"{self.file.url}: an empty file; a CSV file begins with the names of its columns")
 
     def _drop(self, size: int) -> None:
         """Drop whole rows at the beginning of the buffer."""
-        self._line += len(self._buffer[:size].splitlines())
+        rows = self._buffer[:size]
+        self._line += len(rows.splitlines())
+        if self._header_line:
+            self.n_headers += rows.startswith(self._header_line) + rows.count(b"\n" + self._header_line)
         self._buffer = self._buffer[size:]
 
     def _parse_quickly(self) -> Rows | None:

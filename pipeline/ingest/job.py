@@ -76,6 +76,7 @@ class PartitionCounts(TypedDict):
     words: int  # distinct words
     batches: int
     bad_lines: int
+    headers: int  # rows that are the header of their file again
     bad_example: str  # what is wrong with the first bad line; empty if there is none
     kept: list[Fits]  # for each kept column, how its values fit the kinds, see io.readers.kinds
 

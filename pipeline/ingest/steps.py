@@ -101,6 +101,7 @@ class Ingest:
         notices += [
             voc.describe_blank_words(vocabulary),
             _describe_empty(encoded, counted),
+            _describe_headers(counted),
             self._describe_keys(written),
         ]
         if any(notices):
@@ -354,6 +355,16 @@ def _describe_empty(encoded: list[EncodedCounts], counted: list[PartitionCounts]
         return ""
     n_documents = sum(counts["documents"] for counts in counted)
     return f"{n_empty:,} of {pluralize(n_documents, 'document')} have no word of the vocabulary, and stay as empty ones"
+
+
+def _describe_headers(counted: list[PartitionCounts]) -> str:
+    """Say how many documents are headers; an empty string if there are none."""
+    # An ingest that an earlier version began has no such numbers.
+    n_headers = sum(counts.get("headers", 0) for counts in counted)
+    if not n_headers:
+        return ""
+    rows = "1 row is" if n_headers == 1 else f"{n_headers:,} rows are"
+    return f"{rows} the header of a CSV file again, as where files were joined, and became documents; remove such rows"
 
 
 def _longest(encoded: list[EncodedCounts]) -> int:

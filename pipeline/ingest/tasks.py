@@ -74,11 +74,14 @@ def run_and_record(
 def count_partition(job: IngestJob, index: int, reader: Reader, part: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
-    counts = PartitionCounts(documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, bad_example="", kept=[])
+    counts = PartitionCounts(
+        documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, headers=0, bad_example="", kept=[]
+    )
     fits: list[list[Fits]] = [[] for _ in job.options.keep]
     bad: list[BadLine] = []
     for batch in reader.read(part):
         bad += batch.bad
+        counts["headers"] += batch.n_headers
         held_out = is_held_out(batch.keys, job.options.held_out)
         doc_ptr, numbers = words.add(batch, ~held_out)
         columns = {

@@ -1,6 +1,7 @@
 """An ingest counts the bad lines that it skips, keeps them in quarantine, and has a limit for them."""
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,23 @@ def test_skipped_lines_are_counted_and_nothing_else_changes(source, tmp_path):
     assert clean.vocabulary.equals(corpus.vocabulary)
     assert clean.hash == corpus.hash
     assert "bad_lines" not in clean.meta["about"]
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("n_files", [1, 2, 3])
+def test_headers_within_a_file_of_csv_are_counted(tmp_path, n_files, line_end, bad):
+    lines = ["id,text", f"1,{BOATS}", '2,"id,text or more"', *(["3,too,many"] if bad else [])]
+    (tmp_path / "x.csv").write_bytes(n_files * "".join(line + line_end for line in lines).encode())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        corpus = ingest(str(tmp_path / "x.csv"), str(tmp_path / "corpus"), on_bad_line="skip", max_bad_lines=9)
+    assert corpus.n_documents == 3 * n_files - 1
+    said = {1: [], 2: ["1 row is"], 3: ["2 rows are"]}[n_files]
+    found = [str(one.message) for one in caught if "header" in str(one.message)]
+    assert [
+        one.removeprefix(f"{corpus.url}: ").partition(" the header of a CSV file again")[0] for one in found
+    ] == said
 
 
 def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):

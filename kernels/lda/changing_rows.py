@@ -39,13 +39,13 @@ class WordRows(NamedTuple):
 
 @kernel
 def padded(n: int) -> int:
-    """Return the number of topics, rounded up to a multiple of the numbers in a vector register."""
+    """Return the number ``n`` of topics (int), rounded up to a multiple of the numbers in a vector register."""
     return (n + LANES - 1) // LANES * LANES
 
 
 @kernel
 def padded_to_four(n: int) -> int:
-    """Return the number of topics, rounded up to a multiple of the numbers in four vector registers."""
+    """Return the number ``n`` of topics (int), rounded up to a multiple of the numbers in four vector registers."""
     return (n + 4 * LANES - 1) // (4 * LANES) * (4 * LANES)
 
 

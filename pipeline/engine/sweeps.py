@@ -122,7 +122,7 @@ class RangeSweep:
                 return self._update_blocks()
             except ContributionLost as lost:
                 attempts += 1
-                if attempts == MAX_SWEEPS:
+                if attempts == MAX_SWEEPS and not self._phase.has_sweeps:
                     raise TaskLost(
                         f"step {self._phase.step}: workers died {MAX_SWEEPS} times while they trained the model; look "
                         f"at the workers' logs, then resume the run"

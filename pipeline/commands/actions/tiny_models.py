@@ -124,6 +124,7 @@ TRAININGS: list[tuple[Estimator[Any], Any]] = [
     (LDA(100, max_iter=3, sampler="gibbs"), SMALL),
     (LDA(500, max_iter=3, sampler="gibbs"), SMALL),
     (LDA(100, max_iter=3, sampler="warp"), SMALL),
+    (LDA(20, max_iter=3, sampler="minibatch"), SMALL),
     (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0), PATH),
     (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0), 2 * PATH),
 ]

@@ -345,6 +345,8 @@ def _edges_of_numbers(
     """Return the edges between nodes given by their numbers (N,) int32, with weights (N,) float64 if there are any."""
     source, target = ends
     if not options.directed:
+        if weights is not None:
+            _note_both_directions(source, target, where, found)
         # Both directions of an undirected edge become entries of the upper triangle, where they add up.
         source, target = np.minimum(source, target), np.maximum(source, target)
     found.facts["edges"] = len(source)
@@ -395,6 +397,21 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
             f"if they are no weights, ignore them with --unweighted (in Python, ingest_graph(..., weighted=False))"
         )
     return weights
+
+
+def _note_both_directions(source: np.ndarray, target: np.ndarray, where: str, found: Found) -> None:
+    """Say if some pairs of nodes, but not all, are listed in both directions: their weights become twice as large."""
+    apart = source != target
+    span = int(max(source.max(), target.max())) + 1
+    first, second = source[apart].astype(np.int64), target[apart].astype(np.int64)
+    n_directed = len(np.unique(first * span + second))
+    n_pairs = len(np.unique(np.minimum(first, second) * span + np.maximum(first, second)))
+    if 0 < n_directed - n_pairs < n_pairs:
+        found.notices.append(
+            f"{where}: {n_directed - n_pairs:,} of {pluralize(n_pairs, 'pair')} of nodes are listed in both "
+            f"directions, and their weights are added up; if directions differ, read it with --directed (in Python, "
+            f"ingest_graph(..., directed=True))"
+        )
 
 
 def _are_times(values: np.ndarray) -> bool:

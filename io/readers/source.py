@@ -131,7 +131,21 @@ def find_files(source: Paths) -> list[SourceFile]:
             DataWarning,
             stacklevel=2,
         )
+    _warn_of_copies(files)
     return files
+
+
+def _warn_of_copies(files: list[SourceFile]) -> None:
+    """Warn of files that lie beside a compressed one of the same name: both are read."""
+    unpacked = {file.url for file in files if file.compression is None}
+    packed = [file for file in files if file.compression and file.url[: file.url.rindex(".")] in unpacked]
+    if packed:
+        warnings.warn(
+            f"{packed[0].url}: read besides the file of this name that is not compressed; if they have the same "
+            f"documents, remove one ({pluralize(len(packed), 'such file')})",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _no_file(path: str, is_list: bool) -> str:

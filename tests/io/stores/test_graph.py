@@ -790,3 +790,15 @@ def test_what_was_found_is_stored(tmp_path):
         "loops": 1,
         "repetitions": 1,
     }
+
+
+@pytest.mark.parametrize(("lines", "is_noted"), [("a,b,1\nb,a,2\nb,c,3\n", True), ("a,b,1\nb,a,2\na,a,3\n", False)])
+def test_pairs_of_which_some_are_listed_in_both_directions_are_noted(tmp_path, lines, is_noted):
+    (tmp_path / "edges.csv").write_text(f"source,target,weight\n{lines}")
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        read_edges(str(tmp_path / "edges.csv"))
+    assert [str(one.message).partition(": ")[2][:37] for one in caught] == [
+        "1 of 2 pairs of nodes are listed in b"
+    ] * is_noted
+    with warnings.catch_warnings(action="error"):
+        read_edges(str(tmp_path / "edges.csv"), EdgeOptions(directed=True))

@@ -1,6 +1,7 @@
 """A corpus has the documents of its source, and unusable sources are refused with one sentence."""
 
 import gc
+import gzip
 import itertools
 import json
 import re
@@ -439,6 +440,14 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path):
     with pytest.warns(UserWarning, match="1 file of 2 are named more than once; each is read once"):
         corpus = ingest([tmp_path / "x.txt", tmp_path / "*.txt"], tmp_path / "corpus")
     assert corpus.documents["key"].to_pylist() == ["x.txt:1"]
+
+
+def test_a_compressed_file_beside_the_file_itself_gives_a_warning(tmp_path):
+    (tmp_path / "a.txt").write_text("one two\n")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one two\n"))
+    with pytest.warns(UserWarning, match=r"a.txt.gz: read besides .* remove one \(1 such file\)"):
+        corpus = ingest(str(tmp_path / "a.*"), tmp_path / "corpus")
+    assert corpus.n_documents == 2
 
 
 @pytest.mark.parametrize("key", ["{}", "[1]", '{"x": 1}'])

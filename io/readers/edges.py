@@ -219,14 +219,17 @@ def _note_zeros(number: int, where: str, found: Found) -> None:
 
 def _check_weights(weights: np.ndarray, where: str) -> None:
     """Raise DataError unless all weights can be stored as 32-bit numbers."""
-    largest = np.finfo(np.float32).max
-    is_bad = ~((weights >= 0) & (weights <= largest))
+    if np.iscomplexobj(weights):
+        raise DataError(f"{where}: its weights are complex numbers; pass real ones, such as their absolute values")
+    largest, least = np.finfo(np.float32).max, float(np.finfo(np.float32).smallest_subnormal)
+    # Numbers up to half of the least one would become 0, and their edges would be left out.
+    is_bad = ~((weights >= 0) & (weights <= largest)) | ((weights > 0) & (weights <= least / 2))
     if is_bad.any():
         edge = int(np.argmax(is_bad))
         raise DataError(
-            f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, and at most "
-            f"{largest:.3g}; correct it, or ignore weights with --unweighted (in Python, ingest_graph(..., "
-            f"weighted=False))"
+            f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, 0 or at least "
+            f"{least:.2g}, and at most {largest:.3g}; correct it, or ignore weights with --unweighted (in Python, "
+            f"ingest_graph(..., weighted=False))"
         )
 
 

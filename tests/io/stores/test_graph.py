@@ -276,10 +276,25 @@ def test_an_empty_file_is_refused(read, text):
         read(text)
 
 
-@pytest.mark.parametrize("weight", ["-1", "nan", "inf", "1e39"])
+@pytest.mark.parametrize("weight", ["-1", "nan", "inf", "1e39", "1e-46"])
 def test_weights_that_are_not_numbers_are_refused(read, weight):
     with pytest.raises(DataError, match=r"edge 2: the weight .* must be finite and not negative"):
         read(f"a b 1\nb c {weight}\n")
+
+
+def test_the_least_weight_of_32_bits_is_one(read):
+    assert read("a b 1e-45\nb c 1\n", directed=True).n_edges == 2
+
+
+@pytest.mark.parametrize("form", ["memory", "npz", "mtx"])
+def test_complex_weights_are_refused(tmp_path, form):
+    source = scipy.sparse.csr_array(np.array([[0, 1j], [1, 0]]))
+    if form == "npz":
+        scipy.sparse.save_npz(tmp_path / "x.npz", source)
+    elif form == "mtx":
+        scipy.io.mmwrite(tmp_path / "x.mtx", source)
+    with pytest.raises(DataError, match="weights are complex numbers"):
+        graph_of(source if form == "memory" else tmp_path / f"x.{form}", tmp_path / "graph")
 
 
 @pytest.mark.parametrize(

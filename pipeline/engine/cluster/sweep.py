@@ -214,7 +214,15 @@ class ClusterSweep(ClusterTasks):
         if not finished:
             return
         # One call for all results, because a call takes a round trip.
-        for future, contribution in zip(finished, self._client.gather(finished), strict=True):
+        try:
+            found = self._client.gather(finished)
+        except Exception as error:
+            # A worker may have died with its result. To compute that again may have killed the others.
+            for future in finished:
+                if future.status in ("error", "cancelled"):
+                    self._fail(str(future.key), error)
+            raise
+        for future, contribution in zip(finished, found, strict=True):
             meant_for = self._running.pop(str(future.key))
             if contribution is None or contribution.source.address != meant_for:
                 self._used.discard(meant_for)

@@ -69,10 +69,11 @@ def _describe_paused(workers: dict[str, Any]) -> str:
 def _describe_killed(kills: int, workers: dict[str, Any]) -> str:
     """Return that the system has killed workers, and what to do."""
     least = memory_limits()[0]
+    limits = f" ({_limits_of(workers)})" if workers else ""  # all of them may be gone at this moment
     return (
         f"the system killed workers {pluralize(kills, 'time')}, because their memory was full: "
         f"{format_bytes(int(least.value))} are allowed to all processes here ({least.source}), and each worker plans "
-        f"with its own limit ({_limits_of(workers)}): set a lower memory_limit, use fewer workers, or stop other "
+        f"with its own limit{limits}: set a lower memory_limit, use fewer workers, or stop other "
         f"programs, then resume the run; committed epochs are safe"
     )
 

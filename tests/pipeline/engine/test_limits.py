@@ -88,6 +88,8 @@ from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.executors import OnDask
 
 def eat():
+    # The system shall choose this process, not the one that prints.
+    open("/proc/self/oom_score_adj", "w").write("1000")
     return float(np.ones(1 << 27).sum())
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Collapsed Gibbs sampling in tiles, with one array of totals that all threads change by atomic additions.
 
 Source: Moon's dissertation (2019), Algorithm 3 and section 2.4.1.4, which compares this with one array of differences
-per thread. The shipped function, ``corpusmill.kernels.lda.collapsed.diagonals``, copies the totals for each tile,
+per thread. The usual function, ``benchmarks.papers.kernels.every_token.diagonals``, copies the totals for each tile,
 because here the topics depend on the speed of the threads.
 
 Reference implementation: tests/helpers/naive.py, `lda_collapsed`.
@@ -12,10 +12,12 @@ from concurrent.futures import Executor
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel, vector_kernel
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, cut_into_tiles, draw_index
+from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from benchmarks.papers.kernels.every_token import cut_into_tiles
 
 
 @intrinsic

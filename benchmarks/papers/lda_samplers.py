@@ -11,6 +11,7 @@ from corpusmill.kernels.lda import collapsed as lda_collapsed
 from benchmarks.lda.systems import BETA, Corpusmill, Warp
 from benchmarks.papers import atomic_totals, update_times
 
+from .kernels import every_token
 from .kernels import uncollapsed as lda_uncollapsed
 
 #: Groups of documents, and blocks of words, of sampler "cgs".
@@ -81,7 +82,7 @@ class CurrentCounts(Corpusmill):
 
     def draw(self, key) -> None:
         """Draw tile by tile."""
-        lda_collapsed.diagonals(self.tokens, self.tables, self.z, key, self.parts, self.pool)
+        every_token.diagonals(self.tokens, self.tables, self.z, key, self.parts, self.pool)
 
     def finish(self) -> None:
         """Bring the sparse model up to date with the topics."""
@@ -127,7 +128,7 @@ class Sequential(CurrentCounts):
 
     def draw(self, key) -> None:
         """Draw token by token."""
-        lda_collapsed.sequential(self.tokens, self.tables, self.z, key)
+        every_token.sequential(self.tokens, self.tables, self.z, key)
 
 
 class Plain(CurrentCounts):

@@ -12,7 +12,9 @@ import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import collapsed
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index, invert_totals, weigh_counts
+from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index
+
+from benchmarks.papers.kernels.every_token import invert_totals, weigh_counts
 
 
 class Immediate(NamedTuple):

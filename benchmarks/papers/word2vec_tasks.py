@@ -103,7 +103,7 @@ def linear_scores(model: Node2Vec, edges: np.ndarray, most: int = MAX_EDGES) -> 
 
 
 def in_either_order(pairs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return pairs (n, 2), half of them with their nodes exchanged."""
+    """Return the pairs of nodes (n, 2), about half of them, drawn at random, with their two nodes exchanged."""
     return np.where(rng.random((len(pairs), 1)) < 0.5, pairs, pairs[:, ::-1])
 
 

@@ -80,7 +80,7 @@ def ends_with_line(line: bytes, dialect: Dialect) -> bool:
 
 
 def wrong_quote(text: bytes, dialect: Dialect, whole: str) -> tuple[int, str]:
-    """Return where in a row a field in quotes begins whose end is wrong, and what is wrong with it.
+    """Explain a row whose quotes are wrong: return the byte at which the field in question begins, and a sentence.
 
     ``whole`` is what ends without the quote that would close the field, such as "file".
     """
@@ -93,7 +93,11 @@ def wrong_quote(text: bytes, dialect: Dialect, whole: str) -> tuple[int, str]:
 
 
 def last_quote(text: bytes, dialect: Dialect) -> tuple[int, int | None]:
-    """Return where the field in quotes begins whose end is wrong, and where it ends; None: nowhere in the text."""
+    """Return the byte at which the first wrong field begins, and the byte after the quote that closes it.
+
+    A field is wrong if no quote closes it, or if text follows the quote that does. The second number is None if no
+    quote closes it.
+    """
     mark, separator = (re.escape((one or "\0").encode()) for one in (dialect.quote, dialect.delimiter))
     inner = rb"[^" + mark + rb"]|" + mark + mark
     if dialect.escape:

@@ -61,7 +61,7 @@ MOST_TOPICS = MOST
 MOST_PAIRED_TOPICS = 32
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = np.uint64(esca.AHEAD)
-#: 1 / (N + Vβ) is computed again after at most one of so many parts of the mean tokens of a topic.
+#: 1 / (N + Vβ) is computed again after this part (1 / SHARE) of the mean number of tokens of a topic, or earlier.
 SHARE = 16
 
 
@@ -188,7 +188,10 @@ def _before(first: int, stop: int, side: int) -> Place:
 
 @inlined
 def _next_piece(place: Place, word_ptr: np.ndarray, middles: np.ndarray, most: int) -> Place:
-    """Return where the next piece of a word begins, of at most so many tokens; the stop segment if there is none."""
+    """Return the place of the next piece, which has at most ``most`` tokens of a word.
+
+    Its segment is ``place.stop`` if all tokens were drawn.
+    """
     s, stop, side, i, _, end = place
     if i == end:
         s += 1

@@ -9,13 +9,12 @@ from corpusmill import LDA
 from corpusmill.io.stores.chunk import Chunk
 from corpusmill.io.stores.corpus import ChunkInfo, Corpus
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import collapsed
 from corpusmill.pipeline.engine.algorithm import Address, MemoryEstimate, ModelView
 from corpusmill.pipeline.models.lda.algorithm import LdaAlgorithm
 from corpusmill.pipeline.models.lda.dense_gibbs import DenseSampler
 from corpusmill.pipeline.models.lda.samplers import SAMPLERS
 
-from ..kernels import uncollapsed
+from ..kernels import every_token, uncollapsed
 
 #: Takes the place of the chunk in the address of the draws of φ, which are the same for all chunks.
 _ALL_CHUNKS = -1
@@ -29,7 +28,7 @@ class SequentialGibbs(DenseSampler):
         """Draw each topic given all current topics of the chunk."""
         z = z.copy()
         counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        collapsed.sequential(counts.tokens, counts.tables, z, random.key(*address))
+        every_token.sequential(counts.tokens, counts.tables, z, random.key(*address))
         return z
 
 

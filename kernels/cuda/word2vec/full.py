@@ -54,7 +54,7 @@ class Ring(NamedTuple):
 
 
 def window_size(window: int) -> int:
-    """Return the number of words in a window: the centre, and on each side half of ``window``, rounded up."""
+    """Return the number of words that are held for a centre: itself and W = ⌈window / 2⌉ on each side."""
     return 2 * ((window + 1) // 2) + 1
 
 

@@ -148,7 +148,9 @@ def cached_kernels() -> list[Path]:
 
 
 def train_small(model: Estimator[Any], data: Any) -> None:
-    """Train a model on a graph, or on documents in chunks of so many tokens, and use it.
+    """Train a model, and use it, so that its kernels are compiled.
+
+    ``data`` is a graph, or a number of tokens: then the model trains on texts in chunks of this size.
 
     The run has files, as a training of real text has.
     """

@@ -27,8 +27,8 @@ from ...engine.grid import Cell, ChunkGridAlgorithm
 from ..base.blocks import cut_blocks
 from .algorithm import LdaAlgorithm
 
-#: The default number of blocks: at most the first number, or so many that a row has at most so many tokens; and not
-#: more than leave a cell so many tokens on average.
+#: The default number of blocks: at most MOST_BLOCKS, or more if rows would have more than ROW_TOKENS tokens otherwise;
+#: but not so many that cells have fewer than CELL_TOKENS tokens on average.
 MOST_BLOCKS = 64
 ROW_TOKENS = 1 << 22
 CELL_TOKENS = 20_000

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda.collapsed import CountTables, Tokens, cut_into_tiles
+from corpusmill.kernels.lda.collapsed import CountTables, Tokens
 from helpers import naive
 
 from benchmarks.papers import atomic_totals
+from benchmarks.papers.kernels.every_token import cut_into_tiles
 
 KEY = random.key(5, 1, 0)
 N_WORDS = 12

@@ -6,6 +6,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import collapsed
 
+from benchmarks.papers.kernels import every_token
 from benchmarks.papers.lda_samplers import count_tables
 from benchmarks.papers.update_times import COMBINATIONS, minibatches
 
@@ -40,7 +41,7 @@ def test_tables_fit_the_topics_after_a_pass(name):
 def test_with_immediate_updates_it_is_the_sequential_sampler():
     doc_ptr, tokens, z = example()
     expected, tables = z.copy(), tables_of(tokens, z)
-    collapsed.sequential(tokens, tables_of(tokens, z), expected, KEY)
+    every_token.sequential(tokens, tables_of(tokens, z), expected, KEY)
     minibatches(tokens, tables, z, KEY, doc_ptr, 5, COMBINATIONS["all immediate (CGS)"])
     np.testing.assert_array_equal(z, expected)
 

@@ -11,7 +11,7 @@ from corpusmill.io.stores.corpus import ChunkInfo, Corpus
 from corpusmill.kernels import random
 from corpusmill.pipeline.engine.algorithm import Address, MemoryEstimate, ModelView
 from corpusmill.pipeline.models.lda.algorithm import LdaAlgorithm
-from corpusmill.pipeline.models.lda.dense_gibbs import DenseSampler
+from corpusmill.pipeline.models.lda.minibatch import DenseSampler
 from corpusmill.pipeline.models.lda.samplers import SAMPLERS
 
 from ..kernels import every_token, uncollapsed

@@ -1,6 +1,6 @@
 """Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and WarpLDA followed by ESCA.
 
-The counts of the sampler in `gibbs` change with every token. The sampler in `dense_gibbs` has dense counts. It is
+The counts of the sampler in `gibbs` change with every token. The sampler in `minibatch` has dense counts. It is
 slower, and serves for comparison.
 """
 
@@ -20,8 +20,8 @@ from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
-from .dense_gibbs import MinibatchGibbs
 from .gibbs import WordOrderGibbs
+from .minibatch import MinibatchGibbs
 
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
 SLOW_SHARE = 0.5

@@ -9,7 +9,6 @@ import re
 import socket
 import ssl
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,18 +18,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
+
+# Imported before `dask_settings` runs, because the import sets the defaults that ours replace.
 import distributed
 import yaml
-from dask.utils import parse_bytes, parse_timedelta
-from distributed import Client, Status
+from dask.utils import parse_bytes
+from distributed import Client
 from distributed.comm.addressing import get_address_host_port
-from distributed.deploy import Adaptive, Cluster, SpecCluster
+from distributed.deploy import Cluster, SpecCluster
 from distributed.deploy.utils import nprocesses_nthreads
 from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
 from ..limits import memory_limit, processor_count
 from ..memory import PROCESS_BYTES
+from .jobs import AdaptToShards, replacing_lost_jobs
 from .watch import asking_for_worker, no_workers_seconds, workers_of
 
 #: Kinds of cluster with a name. Any other kind is the module and the class of a cluster.
@@ -459,67 +461,3 @@ def pods_of(options: Options) -> Options:
         container = manifest["spec"][part]["spec"]["containers"][0]
         container["env"] = [*(container["env"] or []), {"name": name, "value": value}]
     return manifest
-
-
-class AdaptToShards(Adaptive):
-    """Dask's adaptive scaling, extended by the shards that no worker has taken.
-
-    Dask itself counts tasks. A sweep is one long task per worker, however many shards wait, so Dask alone would not add
-    workers. The scheduler must have the plugin `leases.Leases`.
-    """
-
-    async def target(self) -> int:
-        """Return the number of workers that there should be."""
-        by_tasks = await super().target()
-        by_shards = await self.scheduler.corpusmill_workers_wanted()
-        return max(by_tasks, by_shards)
-
-
-#: Seconds between two looks for lost jobs.
-LOOK_SECONDS = 5.0
-
-
-@contextlib.contextmanager
-def replacing_lost_jobs(cluster: SpecCluster) -> Iterator[None]:
-    """Submit another job for each one whose workers have been away for Dask's ``lost-worker-timeout``.
-
-    Dask only forgets such a job: neither a fixed number of workers nor `adapt` submits it again. A job that still waits
-    in the queue never had a worker, and is left alone.
-    """
-    ended = threading.Event()
-    seconds = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
-
-    def replace() -> None:
-        seen: dict[Any, float] = {}  # when each job had a worker last
-        while not ended.wait(min(LOOK_SECONDS, seconds / 4)):
-            now = time.monotonic()
-            present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
-            for job, description in list(cluster.worker_spec.items()):
-                # A job of several processes has a worker of a name of its own in each.
-                names = [f"{job}{suffix}" for suffix in description.get("group", ())] or [job]
-                if not present.isdisjoint(names):
-                    seen[job] = now
-            lost = [job for job, last in seen.items() if now - last > seconds and job in cluster.worker_spec]
-            if lost or not cluster.worker_spec.keys() <= cluster.workers.keys():
-                # The batch system may refuse a command. The next look tries again.
-                with contextlib.suppress(Exception):
-                    cluster.sync(_replace, cluster, lost)
-                    for job in lost:
-                        del seen[job]
-
-    threading.Thread(target=replace, name="corpusmill-jobs", daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-async def _replace(cluster: SpecCluster, jobs: list[Any]) -> None:
-    """Close jobs, and start others of the same names."""
-    for job in jobs:
-        if job in cluster.workers:
-            ended = cluster.workers.pop(job)
-            await ended.close()
-            ended.status = Status.closed  # dask-jobqueue does not say so, and a cluster that closes asserts it
-    # The number of jobs stays as it is; this lets Dask start those that are missing.
-    SpecCluster.scale(cluster, len(cluster.worker_spec))

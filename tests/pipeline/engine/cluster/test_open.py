@@ -18,7 +18,8 @@ import pytest
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster import open as clusters
-from corpusmill.pipeline.engine.cluster.open import AdaptToShards, ClusterError, await_cluster, open_cluster
+from corpusmill.pipeline.engine.cluster.jobs import AdaptToShards
+from corpusmill.pipeline.engine.cluster.open import ClusterError, await_cluster, open_cluster
 from corpusmill.pipeline.engine.cluster.watch import workers_of
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished

@@ -240,7 +240,8 @@ def test_a_run_with_any_configuration_stands_for_itself_without_a_model(tmp_path
     ("place", "words"),
     [("demo/model", "its model is at demo/model below the folder"), ("/gone/model", "has not saved its model yet")],
 )
-def test_a_run_whose_model_is_not_found_says_where_it_is(tmp_path, place, words):
+def test_a_run_whose_model_is_not_found_says_where_it_is(tmp_path, monkeypatch, place, words):
+    monkeypatch.chdir(tmp_path)  # after `make demo`, the folder of the sources has demo/model
     (tmp_path / "run.json").write_text(json.dumps({"config": {"run": {"model": place}}}))
     with pytest.raises(DataError, match=words):
         read_model_meta(str(tmp_path))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill import Node2Vec
 from corpusmill.io.errors import DataError
-from helpers.graphs import communities, graph_of, neighbours_of
+from helpers.graphs import communities, graph_of_lines, neighbours_of
 
 from benchmarks.node2vec.evaluation import (
     _draw_pairs,
@@ -19,7 +19,7 @@ from benchmarks.node2vec.evaluation import (
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory):
-    return graph_of(communities(), tmp_path_factory.mktemp("graph"))
+    return graph_of_lines(communities(), tmp_path_factory.mktemp("graph"))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_links_are_predicted_from_vectors_and_not_from_noise(model, graph):
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_half_of_the_pairs_are_edges(tmp_path, directed):
-    graph = graph_of(communities(), tmp_path, directed=directed)
+    graph = graph_of_lines(communities(), tmp_path, directed=directed)
     near = neighbours_of(graph)
     names = graph.nodes.to_pylist()[::-1]
     edges, others = _draw_pairs(graph, {n: i for i, n in enumerate(names)}, np.random.default_rng(0), 100)
@@ -107,7 +107,7 @@ def test_too_few_examples_and_bad_lines_are_refused(model, tmp_path):
     with pytest.raises(DataError, match="line 2: a node and a label are needed, not 'b'"):
         read_labels(str(tmp_path / "labels.tsv"))
     with pytest.raises(DataError, match="are too few for an evaluation"):
-        evaluate(model, graph=graph_of("a b\n", tmp_path))
+        evaluate(model, graph=graph_of_lines("a b\n", tmp_path))
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ",", " ", "   "])

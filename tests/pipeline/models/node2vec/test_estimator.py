@@ -7,14 +7,14 @@ import pytest
 import scipy.sparse
 from corpusmill import Corpus, Node2Vec, Word2Vec
 from corpusmill.io.errors import DataError
-from helpers.graphs import communities, graph_of
+from helpers.graphs import communities, graph_of_lines
 
 SMALL = {"num_walks": 8, "walk_length": 20, "vector_size": 16, "window": 4, "epochs": 4, "seed": 3}
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory):
-    return graph_of(communities(), tmp_path_factory.mktemp("graph"))
+    return graph_of_lines(communities(), tmp_path_factory.mktemp("graph"))
 
 
 @pytest.fixture(scope="module")
@@ -169,5 +169,5 @@ def test_the_same_vectors_on_any_number_of_workers(model, graph, cluster_of):
 
 
 def test_isolated_nodes_keep_a_vector(tmp_path):
-    graph = graph_of("a b 1\nb c 1\na c 1\nd d 0\n", tmp_path)
+    graph = graph_of_lines("a b 1\nb c 1\na c 1\nd d 0\n", tmp_path)
     assert "d" in Node2Vec(**SMALL).fit(graph).words_

@@ -16,14 +16,14 @@ from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
 from fsspec.implementations.memory import MemoryFileSystem
-from helpers.graphs import communities, graph_of, neighbours_of
+from helpers.graphs import communities, graph_of_lines, neighbours_of
 
 OPTIONS = WalkOptions(p=0.5, q=2, num_walks=6, walk_length=20, seed=5, chunk_tokens=700)
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory):
-    return graph_of(communities(), tmp_path_factory.mktemp("graph"))
+    return graph_of_lines(communities(), tmp_path_factory.mktemp("graph"))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_walks_that_another_process_has_just_finished_are_not_replaced(graph, tm
 
 
 def test_isolated_nodes_and_sinks_end_their_walks(tmp_path):
-    graph = graph_of("a b 1\nb c 1\nd d 0\n", tmp_path, directed=True)
+    graph = graph_of_lines("a b 1\nb c 1\nd d 0\n", tmp_path, directed=True)
     walks = dict(documents_of(write_walks(graph, str(tmp_path / "corpus"), WalkOptions(num_walks=1))))
     assert walks == {"a:0": ["a", "b", "c"], "b:0": ["b", "c"], "c:0": ["c"], "d:0": ["d"]}
 

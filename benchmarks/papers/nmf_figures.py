@@ -97,13 +97,11 @@ def breakdown(session: Session, components: int = 240, tile: int = 15, corpus: s
 def trace(session: Session, name: str, K: int, systems: tuple[str, ...], epochs: int, seconds: float) -> dict:
     """Return by solver the CPU-seconds after each epoch and the errors; an expensive solver makes fewer epochs."""
     A = matrix_of(session, name)
-    small = load("quick")
-    if not scipy.sparse.issparse(A):
-        small = small.toarray()
     makers = contenders(1, True)
     found = {}
     for system in systems:
-        makers[system](small, 8).epoch()  # compiles
+        # Compiles or loads the kernels. Which ones are used depends on the size.
+        makers[system](A, K).epoch()
         model = makers[system](A, K)
         spent = 0.0
         times = []

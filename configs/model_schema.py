@@ -52,6 +52,9 @@ class LDAConfig(Section):
         description="Algorithm that draws topics. gibbs suits few or short documents; warp suits thousands of topics; "
         "auto starts with warp and changes to esca; minibatch is for comparison",
     )
+    minibatch_documents: PositiveInt = Field(
+        256, description="Number of documents after which counts change, for sampler minibatch"
+    )
     device: Device = "auto"
     learn_priors: Literal["auto", "none", "symmetric", "asymmetric"] = Field(
         "auto",
@@ -172,7 +175,11 @@ class SkipGramConfig(Section):
     method: Literal["strata", "par", "full"] = Field(
         "strata",
         description="How the model is trained: strata on any number of workers, in blocks of words; the others on one "
-        "worker, in the order of the text. par shares negative samples among 24 words, and full within a window",
+        "worker, in the order of the text. par shares negative samples among minibatch_words words, and full within a "
+        "window",
+    )
+    minibatch_words: int = Field(
+        24, ge=4, le=4096, multiple_of=4, description="Number of words that share negative samples, for method par"
     )
     ignore_sentence_ends: bool = Field(False, description="Let a window extend from one document into the next")
     threads: PositiveInt = Field(

@@ -3,7 +3,7 @@
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
-from corpusmill.kernels.word2vec.text import keep_probability, subsample
+from corpusmill.kernels.word2vec.text import MINIBATCH, keep_probability, subsample
 
 from benchmarks.common import Session, fastest_cpu_seconds
 from benchmarks.gpu.word2vec import bytes_a_word, step_of, text_of
@@ -29,7 +29,7 @@ def batching(session: Session, words: int = 4_000_000) -> Measured:
     rates = {}
     for name, call in {
         "subsampling": lambda: subsample(text.ptr, text.words, keep, random.key(1)),
-        "stretches": lambda: word2vec_cuda.cut_stretches(text.ptr),
+        "stretches": lambda: word2vec_cuda.cut_stretches(text.ptr, MINIBATCH),
     }.items():
         rates[name] = len(text.words) / fastest_cpu_seconds(call) / 1e6
     both = 1 / sum(1 / rate for rate in rates.values())

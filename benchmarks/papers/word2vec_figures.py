@@ -1,6 +1,7 @@
 """Chapter 4 of Moon's dissertation, and the quality and throughput of FULL-W2V (Randall et al., ICS 2021)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,6 @@ from corpusmill.pipeline.models.vectors.vectors import WordVectors
 from benchmarks.common import Session, data_file
 from benchmarks.papers import word2vec_data_movement as movement
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
-from benchmarks.papers.word2vec_batches import train_with_batches
 from benchmarks.papers.word2vec_in_order import Parameters, Sentences, count_words, train_in_order
 
 PAIRS = {"WordSim-353": "eval/wordsim353.tsv", "SimLex-999": "eval/simlex999.txt"}
@@ -77,14 +77,12 @@ def words_per_batch(
     """Figure 4.4: quality and time by the number of words that share negative samples."""
     text = text_of(session, words, sentence)
     parameters = Parameters(dimension=DIMENSION, window=window, alpha=alpha, epochs=epochs)
-    small = text_of(Session(session.data, True), 0)
+    warm_up(session, "par", parameters)
     values = {}
     scores = {name: [] for name in PAIRS}
     seconds = []
     for size in batches:
-        train = train_with_batches(size)
-        train_in_order(small, Parameters(dimension=DIMENSION, window=window), "par", train)  # compiles
-        found = train_in_order(text, parameters, "par", train)
+        found = train_in_order(text, replace(parameters, minibatch=size), "par")
         seconds.append(found.cpu_seconds / epochs)
         values[f"B = {size}: CPU-seconds per epoch"] = seconds[-1]
         for name, score in pair_scores(session, vectors(text, found.W_in)).items():

@@ -8,6 +8,7 @@ import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.text import (
+    MINIBATCH,
     TrainingOptions,
     empty_rows,
     first_vectors,
@@ -59,6 +60,7 @@ class Parameters:
     epochs: int = 1
     seed: int = 1
     chunk_tokens: int = 1 << 20
+    minibatch: int = MINIBATCH
 
 
 @dataclass
@@ -117,7 +119,14 @@ def train_in_order(text, parameters, method, sweep=train, after_epoch=None):
             keys = [random.key(seed, stream, epoch, chunk) for stream in (WINDOWS, NEGATIVES)]
             alpha = parameters.alpha - slope * done
             options = TrainingOptions(
-                parameters.window, parameters.negative, table, *keys, alpha, slope, parameters.min_alpha
+                parameters.window,
+                parameters.negative,
+                table,
+                *keys,
+                alpha,
+                slope,
+                parameters.min_alpha,
+                parameters.minibatch,
             )
             sweep(method, kept, options, W_in, W_out)
             done += len(tokens)

@@ -1,14 +1,13 @@
 """PAR-Word2Vec: attraction of neighbours, then repulsion from negatives that a mini-batch of words shares.
 
-For a mini-batch of 24 words with rows M_in of W_in, and n shared negatives with rows M_out of W_out:
+For a mini-batch of B words with rows M_in of W_in, and n shared negatives with rows M_out of W_out:
 
 1. Attraction: the word's row of W_out is trained with the rows of its context words in W_in, label 1. All products of
    the mini-batch come before all moves.
 2. Repulsion: G = −α σ(M_in M_outᵀ), then W_out[negatives] += Gᵀ M_in and W_in[words] += G M_out: three small matrix
-   products, in place of 24 n products of vectors.
+   products, in place of B n products of vectors.
 
-Source: Moon's dissertation (2019), Algorithms 20 to 22; 24 words per mini-batch by section 4.6.5 and footnote 10. What
-differs:
+Source: Moon's dissertation (2019), Algorithms 20 to 22. What differs:
 
 - Algorithm 20 attracts and then repels sentence by sentence. Here it is mini-batch by mini-batch, so that rows come
   from memory once.
@@ -42,29 +41,27 @@ from .updates import (
     prefetch_word,
 )
 
-#: Words of a mini-batch, which share negatives.
-BATCH = 24
-
 
 @kernel
 def train_par(first: int, last: int, text: Text, options: TrainingOptions, W_in: np.ndarray, W_out: np.ndarray) -> None:
     """Train W_in and W_out (R, D) float32 in place on the documents first to last."""
     ptr, words, positions = text
-    most_pairs = 2 * options.window * BATCH
+    B = options.minibatch
+    most_pairs = 2 * options.window * B
     pairs = (
         np.zeros(most_pairs + 4, np.uint32),
         np.zeros(most_pairs + 4 + WIDTH, np.float32),
-        np.zeros(BATCH + 1, np.int64),
+        np.zeros(B + 1, np.int64),
     )
     most_negatives = (options.window + 1) * options.negative
-    batch, negatives = empty_list(BATCH), empty_list(most_negatives)
-    space = empty_workspace(BATCH, most_negatives, W_in.shape[1])
+    batch, negatives = empty_list(B), empty_list(most_negatives)
+    space = empty_workspace(B, most_negatives, W_in.shape[1])
     for d in range(first, last):
         start, end = ptr[d], ptr[d + 1]
         if end - start < 2:
             continue
-        for head in range(start, end, BATCH):
-            tail = min(head + BATCH, end)
+        for head in range(start, end, B):
+            tail = min(head + B, end)
             position = np.int64(positions[head])
             alpha = learning_rate(options, position)
             n = number_of_negatives(head - start, tail - start, end - start, options)
@@ -102,7 +99,7 @@ def _attract(
         reach = options.window - np.int64(draw(options.windows_key, position) % np.uint64(options.window))
         prefetch_word(text, i + options.window + AHEAD, end, W_in, W_out)
         # The negatives' rows are needed by the repulsion. Each word prefetches its share of them.
-        for k in range(b, len(negatives), BATCH):
+        for k in range(b, len(negatives), options.minibatch):
             prefetch_row(W_out, negatives[k])
         ends[b + 1] = add_context(text.words, start, end, i, reach, rows, ends[b])
         dots_by_four(W_out, text.words[i], W_in, rows, ends[b], ends[b + 1], g)

@@ -21,6 +21,8 @@ from ..jit import kernel
 from ..random import uniform, uniform64
 from ..simd.aligned import empty_aligned
 
+#: Words of a mini-batch that share negatives, by section 4.6.5 and footnote 10 of Moon's dissertation (2019).
+MINIBATCH = 24
 #: The length of a stored row is a multiple of this many numbers, on every processor: the longest strip. The numbers
 #: that are added to a vector stay zero.
 PAD = 64
@@ -45,6 +47,7 @@ class TrainingOptions(NamedTuple):
     alpha: float  # learning rate at the chunk's first token
     slope: float  # decrease of the learning rate per token
     min_alpha: float
+    minibatch: int = MINIBATCH  # words that share negatives, for PAR-Word2Vec; a multiple of 4
 
 
 def padded(dimension: int) -> int:

@@ -39,6 +39,8 @@ OLDEST_FORMAT = 2
 #: Fields that all algorithms had before, with their values. They are part of the fingerprints of stored runs. An
 #: algorithm that still has such a field replaces the value.
 FORMER_FIELDS = {"n_ranges": 1, "max_shards": None, "rounds": 1}
+#: The metadata of a field that was added later. At its default, it is not part of the fingerprint.
+ADDED = {"added": True}
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
 
@@ -356,7 +358,12 @@ def describe(
 
 def parameters_of(algorithm: AnyAlgorithm) -> JsonObject:
     """Return the fields of an algorithm, and those of algorithms among them, as run.json has them."""
-    return FORMER_FIELDS | {field.name: _stored(getattr(algorithm, field.name)) for field in fields(algorithm)}
+    parameters: JsonObject = dict(FORMER_FIELDS)
+    for described in fields(algorithm):
+        value = getattr(algorithm, described.name)
+        if described.metadata != ADDED or value != described.default:
+            parameters[described.name] = _stored(value)
+    return parameters
 
 
 def _stored(value: object) -> object:

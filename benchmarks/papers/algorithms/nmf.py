@@ -25,8 +25,11 @@ CACHE_NUMBERS = 32 << 20
 class PaperHals(Hals):
     """FAST-HALS in the order of Algorithm 1 of ALO-NMF, which normalises each column of W right after its update.
 
-    The normalisation needs all rows of W, so W has one block.
+    The normalisation needs all rows of W, so W has one block. ``tile`` is the width T of a tile of columns. 0 takes the
+    width that moves the fewest numbers (equation 11).
     """
+
+    tile: int = 0
 
     def first_block(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return the first W with columns of length 1, which Algorithm 1 only has after its first epoch."""
@@ -44,7 +47,7 @@ class PaperHals(Hals):
             from ..kernels import tiled_cuda
 
             sweep_columns = tiled_cuda.sweep_columns
-        tile = tiled.tile_size(self.n_components, CACHE_NUMBERS)
+        tile = self.tile or tiled.tile_size(self.n_components, CACHE_NUMBERS)
         swept, S, inner = sweep_columns(W, P, Q.astype(self.dtype), tile, self.sweeps)
         return swept, S, inner, 0.0
 

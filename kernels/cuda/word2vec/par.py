@@ -31,7 +31,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float32, int32
 
-from ...word2vec.par import BATCH
 from ...word2vec.text import TrainingOptions
 from ..jit import device, kernel
 from ..random import draw
@@ -67,8 +66,9 @@ class Batch(NamedTuple):
 def shared_floats(options: TrainingOptions, D: int) -> int:
     """Return how many numbers a block has in dynamic shared memory."""
     drawn = _most_negatives(options)
-    gradients = BATCH * max(2 * options.window + 1, drawn)  # of attraction or of repulsion
-    return (BATCH + NEGATIVES) * (D + 4) + gradients + drawn
+    B = options.minibatch
+    gradients = B * max(2 * options.window + 1, drawn)  # of attraction or of repulsion
+    return (B + NEGATIVES) * (D + 4) + gradients + drawn
 
 
 def _most_negatives(options: TrainingOptions) -> int:
@@ -80,15 +80,17 @@ def _most_negatives(options: TrainingOptions) -> int:
 _most_negatives_device = device(_most_negatives)
 
 
-@kernel
+# Two blocks can be active on a multiprocessor, so a thread has at most 128 registers.
+@kernel(launch_bounds=(256, 2))
 def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out: Any) -> None:
     """Train on stretches (n, 4) of `cut_stretches`, several per block; W_in and W_out (R * D,) float32."""
     shared = cuda.shared.array(0, float32)
     integers = cuda.shared.array(0, int32)  # the same memory
-    first_negative_row = BATCH * (D + 4)
+    B = options.minibatch
+    first_negative_row = B * (D + 4)
     first_gradient = first_negative_row + NEGATIVES * (D + 4)
     most = _most_negatives_device(options)
-    first_drawn = first_gradient + BATCH * max(2 * options.window + 1, most)
+    first_drawn = first_gradient + B * max(2 * options.window + 1, most)
     memory = Batch(
         rows=shared[:first_negative_row],
         negatives=shared[first_negative_row:first_gradient],
@@ -99,8 +101,8 @@ def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out:
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
         if end - start < 2:
             continue  # a document of one word has no pairs
-        for head in range(first, last, BATCH):
-            batch = start, head, min(head + BATCH, end), end
+        for head in range(first, last, B):
+            batch = start, head, min(head + B, end), end
             position = np.int64(text.positions[head])
             alpha = learning_rate(options, position)
             _attract(batch, text, options, alpha, D, W_in, W_out, memory.gradients)
@@ -157,11 +159,12 @@ def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: A
     """
     _, head, tail, _ = batch
     n, base, alpha = negatives
+    B = options.minibatch
     size = tail - head
     for o in range(cuda.threadIdx.x, n, cuda.blockDim.x):
         memory.drawn[o] = negative_at(options, base + o)
     quarter = D // 4
-    for e in range(cuda.threadIdx.x, BATCH * quarter, cuda.blockDim.x):
+    for e in range(cuda.threadIdx.x, B * quarter, cuda.blockDim.x):
         b = e // quarter
         k = e % quarter * 4
         values = ZEROS
@@ -174,9 +177,9 @@ def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: A
     for first in range(0, n, NEGATIVES):
         last = min(first + NEGATIVES, n)
         _read_negatives(memory, first, last, D, W_out)
-        _compute_gradients(memory, first, last, size, alpha, D)
-        _move_words(memory, first, last, head, size, words, D, W_in)
-    _move_negatives(memory, n, D, W_out)
+        _compute_gradients(memory, first, last, B, size, alpha, D)
+        _move_words(memory, first, last, head, B, size, words, D, W_in)
+    _move_negatives(memory, n, B, D, W_out)
     cuda.syncthreads()
 
 
@@ -201,13 +204,13 @@ def _read_negatives(memory: Batch, first: int, last: int, D: int, W_out: Any) ->
 
 
 @device
-def _compute_gradients(memory: Batch, first: int, last: int, size: int, alpha: Any, D: int) -> None:
+def _compute_gradients(memory: Batch, first: int, last: int, B: int, size: int, alpha: Any, D: int) -> None:
     """Compute the gradients of some negatives with all words: the first product. A thread has one negative, four words.
 
     Threads side by side have different negatives and the same words.
     """
     count = last - first
-    for e in range(cuda.threadIdx.x, count * (BATCH // TILE), cuda.blockDim.x):
+    for e in range(cuda.threadIdx.x, count * (B // TILE), cuda.blockDim.x):
         o = e % count
         b = e // count * TILE
         products = ZEROS
@@ -226,7 +229,7 @@ def _compute_gradients(memory: Batch, first: int, last: int, size: int, alpha: A
             _repulsion(products[2], b + 2, size, alpha),
             _repulsion(products[3], b + 3, size, alpha),
         )
-        store4(memory.gradients, (first + o) * BATCH + b, gradients)
+        store4(memory.gradients, (first + o) * B + b, gradients)
     cuda.syncthreads()
 
 
@@ -239,7 +242,9 @@ def _repulsion(product: Any, b: int, size: int, alpha: Any) -> Any:
 
 
 @device
-def _move_words(memory: Batch, first: int, last: int, head: int, size: int, words: Any, D: int, W_in: Any) -> None:
+def _move_words(
+    memory: Batch, first: int, last: int, head: int, B: int, size: int, words: Any, D: int, W_in: Any
+) -> None:
     """Add the changes of W_in by some negatives: the second product. A thread has four columns of four words."""
     quarter = D // 4
     for e in range(cuda.threadIdx.x, (size + TILE - 1) // TILE * quarter, cuda.blockDim.x):
@@ -248,7 +253,7 @@ def _move_words(memory: Batch, first: int, last: int, head: int, size: int, word
         # Four changes each of the words b to b + 3.
         changes = (ZEROS, ZEROS, ZEROS, ZEROS)
         for o in range(first, last):
-            factors = load4(memory.gradients, o * BATCH + b)
+            factors = load4(memory.gradients, o * B + b)
             values = load4(memory.negatives, (o - first) * (D + 4) + k)
             changes = _plus_products(changes, factors, values)
         _add_rows(W_in, words, head + b, head + size, D, k, changes)
@@ -256,7 +261,7 @@ def _move_words(memory: Batch, first: int, last: int, head: int, size: int, word
 
 
 @device
-def _move_negatives(memory: Batch, n: int, D: int, W_out: Any) -> None:
+def _move_negatives(memory: Batch, n: int, B: int, D: int, W_out: Any) -> None:
     """Add the changes of W_out: the third product. A thread has four columns of four negatives."""
     quarter = D // 4
     for e in range(cuda.threadIdx.x, (n + TILE - 1) // TILE * quarter, cuda.blockDim.x):
@@ -265,12 +270,12 @@ def _move_negatives(memory: Batch, n: int, D: int, W_out: Any) -> None:
         # Four changes each of the negatives o to o + 3.
         changes = (ZEROS, ZEROS, ZEROS, ZEROS)
         # After the last negative, its gradients are read again. `_add_rows` does not use the result.
-        second = min(o + 1, n - 1) * BATCH
-        third = min(o + 2, n - 1) * BATCH
-        fourth = min(o + 3, n - 1) * BATCH
-        for b in range(BATCH):
+        second = min(o + 1, n - 1) * B
+        third = min(o + 2, n - 1) * B
+        fourth = min(o + 3, n - 1) * B
+        for b in range(B):
             factors = (
-                memory.gradients[o * BATCH + b],
+                memory.gradients[o * B + b],
                 memory.gradients[second + b],
                 memory.gradients[third + b],
                 memory.gradients[fourth + b],

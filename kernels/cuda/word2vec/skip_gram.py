@@ -10,7 +10,6 @@ Tests against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 
 import numpy as np
 
-from ...word2vec.par import BATCH
 from ...word2vec.text import PAD, Text, TrainingOptions
 from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, on_device, resident, upload
@@ -21,8 +20,8 @@ THREADS = 256
 FULL_THREADS = 128
 #: Blocks of a launch, at most. The more blocks are active, the older are the rows that a block reads.
 BLOCKS = 2048
-#: Words of a stretch. Longer documents are cut, between mini-batches.
-STRETCH = 40 * BATCH
+#: Mini-batches of a stretch. Longer documents are cut.
+STRETCH = 40
 
 
 def train(
@@ -42,7 +41,7 @@ def train(
     if D % PAD:
         # Each thread of a warp has a column, and all threads of a warp must take part in a product.
         raise ValueError(f"rows have {D} columns: pad them to a multiple of {PAD}")
-    stretches = cut_stretches(text.ptr)
+    stretches = cut_stretches(text.ptr, options.minibatch)
     if not len(stretches):
         return
     if method == "full":
@@ -83,11 +82,12 @@ def _shared_bytes(method: str, options: TrainingOptions, D: int) -> int:
     return nbytes
 
 
-def cut_stretches(ptr: np.ndarray) -> np.ndarray:
+def cut_stretches(ptr: np.ndarray, minibatch: int) -> np.ndarray:
     """Cut documents into stretches: (n, 4) int64, first and stop of the document, first and stop of the stretch."""
-    pieces = -(-np.diff(ptr) // STRETCH)
+    length = STRETCH * minibatch
+    pieces = -(-np.diff(ptr) // length)
     document = np.repeat(np.arange(len(ptr) - 1), pieces)
     nth = np.arange(len(document)) - np.searchsorted(document, document)
-    first = ptr[document] + nth * STRETCH
-    last = np.minimum(first + STRETCH, ptr[document + 1])
+    first = ptr[document] + nth * length
+    last = np.minimum(first + length, ptr[document + 1])
     return np.stack([ptr[document], ptr[document + 1], first, last], axis=1).astype(np.int64)

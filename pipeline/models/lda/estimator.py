@@ -27,6 +27,7 @@ from . import interop
 from .algorithm import LdaAlgorithm
 from .continuation import PreviousTopics, merge_models
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
+from .minibatch import MinibatchGibbs
 from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins
 from .samplers import SAMPLERS
 from .seeds import seed_counts
@@ -82,7 +83,9 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         - "auto": "warp" while the likelihood rises fast, then "esca". For a thousand topics or more. The likelihood is
           measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
         - "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change after
-          each 256 documents.
+          each ``minibatch_documents`` documents.
+    minibatch_documents : int, default=256
+        Number of documents after which counts change with the sampler "minibatch".
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" and "minibatch" have
         kernels for CUDA, which draw the same topics, bit for bit.
@@ -193,6 +196,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         leave_out: bool = True,
         n_blocks: int | str = "auto",
         sampler: str = "esca",
+        minibatch_documents: int = 256,
         device: str = "auto",
         learn_priors: str = "auto",
         learn_every: int = 10,
@@ -207,6 +211,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         self.leave_out = leave_out
         self.n_blocks = n_blocks
         self.sampler = sampler
+        self.minibatch_documents = minibatch_documents
         self.device = device
         self.learn_priors = learn_priors
         self.learn_every = learn_every
@@ -235,6 +240,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
         learn_priors = self._priors_to_learn(data, previous)
         sampler = self._chosen("sampler", self._samplers)
         n_blocks = None if isinstance(self.n_blocks, str) else self.n_blocks
+        options = {"documents": self.minibatch_documents} if issubclass(sampler, MinibatchGibbs) else {}
         return sampler(
             n_words=n_words,
             n_topics=self.n_components,
@@ -248,6 +254,7 @@ class LDA(CorpusEstimator, TopicModel[Corpus]):
             learn_every=self.learn_every,
             bins=0 if learn_priors == "none" else document_bins(data.chunks),
             device=self._choose_device(data),
+            **options,
         )
 
     def _row_lengths(self, data: Corpus, previous: SavedModel | None) -> np.ndarray:

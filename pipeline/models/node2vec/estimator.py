@@ -93,6 +93,9 @@ class Node2Vec(SkipGramEstimator):
         number of workers and threads.
     method : {"strata", "par", "full"}, default="strata"
         How the model is trained; see `Word2Vec`.
+    minibatch_words : int, default=24
+        Number of consecutive nodes of a walk that share negative samples, for the method "par". It is a multiple of 4,
+        and B in [3]_.
     ignore_sentence_ends : bool, default=False
         Let a window extend from one walk into the next.
     threads : int, default=1
@@ -181,6 +184,7 @@ class Node2Vec(SkipGramEstimator):
         epochs: int = 5,
         seed: int = 1,
         method: str = "strata",
+        minibatch_words: int = 24,
         ignore_sentence_ends: bool = False,
         threads: int = 1,
         n_blocks: int | None = None,
@@ -204,6 +208,7 @@ class Node2Vec(SkipGramEstimator):
         self.epochs = epochs
         self.seed = seed
         self.method = method
+        self.minibatch_words = minibatch_words
         self.ignore_sentence_ends = ignore_sentence_ends
         self.threads = threads
         self.n_blocks = n_blocks

@@ -56,6 +56,7 @@ class SkipGramEstimator(CorpusEstimator):
     epochs: int
     seed: int
     method: str
+    minibatch_words: int
     ignore_sentence_ends: bool
     threads: int
     n_blocks: int | None
@@ -106,7 +107,7 @@ class SkipGramEstimator(CorpusEstimator):
         device = resolve_device(self.device, kind.has_cuda_kernels, f"method {self.method!r}")
         if issubclass(kind, StrataSkipGram):
             return self._strata(data, frequency[:n_rows], parameters | {"device": device})
-        return kind(bounds=(0, n_rows), method=self.method, device=device, **parameters)
+        return kind(bounds=(0, n_rows), method=self.method, minibatch=self.minibatch_words, device=device, **parameters)
 
     def _advice(self) -> Advice:
         names = {"dimension": "vector_size"}

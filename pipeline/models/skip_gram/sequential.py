@@ -4,7 +4,7 @@ Their modules in ``kernels/word2vec`` say what differs.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +14,11 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
-from ....kernels.word2vec.text import Text, TrainingOptions, empty_rows, negative_table, padded, subsample
+from ....kernels.word2vec.text import MINIBATCH, Text, TrainingOptions, empty_rows, negative_table, padded, subsample
 from ....kernels.word2vec.updates import TABLE_BITS
 from ...engine.algorithm import Address, MemoryEstimate, ModelView, Needs, PreviousModel, Shard, SweepResult
 from ...engine.device import kernels as kernels_on
+from ...engine.run import ADDED
 from .algorithm import MATRICES, SkipGram
 
 #: Maximum size of a chunk's table of negatives. Such a table fits into a core's cache.
@@ -38,6 +39,7 @@ class SequentialSkipGram(SkipGram):
 
     max_shards: int = 1
     method: str = "par"
+    minibatch: int = field(default=MINIBATCH, metadata=ADDED)  # words that share negatives, for "par"
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Bytes of one sweep: its chunk, the model, and the copy of the model that it trains."""
@@ -101,7 +103,9 @@ class SequentialSkipGram(SkipGram):
         """Return the options for a chunk, before which ``trained`` tokens were trained."""
         slope = (self.alpha - self.min_alpha) / max(1, self.total_tokens)
         alpha = self.alpha - slope * trained
-        return TrainingOptions(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
+        return TrainingOptions(
+            self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha, self.minibatch
+        )
 
     # --- a commit ---
 

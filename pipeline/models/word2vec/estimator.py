@@ -43,10 +43,13 @@ class Word2Vec(SkipGramEstimator):
         any number of workers [5]_. Its updates are like those of "par", but ``W_in`` has the centres of windows instead
         of their neighbours. From the second epoch on, repetitions of a word among 1,024 words of a document are
         centres less often. The other methods train the text in its order, on one worker: "par" first attracts
-        neighbours and then repels negative samples, which 24 words share [3]_; "full" shares the negative samples of a
+        neighbours and then repels negative samples that some words share [3]_; "full" shares the negative samples of a
         window [4]_.
         "par" diverges at high learning rates: it did in one of two trainings of three epochs at 0.05. A warning
         says so. "strata" limits the steps of a batch, and stays bounded.
+    minibatch_words : int, default=24
+        Number of consecutive words that share negative samples, for the method "par". It is a multiple of 4,
+        and B in [3]_.
     ignore_sentence_ends : bool, default=False
         Let a window extend from one document into the next. The program FULL-W2V always does [4]_, and gensim never.
     threads : int, default=1
@@ -131,6 +134,7 @@ class Word2Vec(SkipGramEstimator):
         epochs: int = 5,
         seed: int = 1,
         method: str = "strata",
+        minibatch_words: int = 24,
         ignore_sentence_ends: bool = False,
         threads: int = 1,
         n_blocks: int | None = None,
@@ -147,6 +151,7 @@ class Word2Vec(SkipGramEstimator):
         self.epochs = epochs
         self.seed = seed
         self.method = method
+        self.minibatch_words = minibatch_words
         self.ignore_sentence_ends = ignore_sentence_ends
         self.threads = threads
         self.n_blocks = n_blocks

@@ -1,9 +1,11 @@
 """Training against the reference implementations, its reproducibility, and the loss against its definition."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from corpusmill.kernels.word2vec import skip_gram as word2vec
-from corpusmill.kernels.word2vec.par import BATCH
+from corpusmill.kernels.word2vec.text import MINIBATCH
 from corpusmill.kernels.word2vec.updates import number_of_negatives
 from helpers import naive
 from helpers.skip_gram_cases import LENGTHS, make_model, make_options, make_text, reference_training
@@ -21,6 +23,17 @@ def test_each_method_makes_the_updates_of_its_reference_implementation(method, w
     for found, expected in zip((W_in, W_out), wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-5)
         assert not found[:, dimension:].any()
+
+
+@pytest.mark.parametrize("minibatch", [4, 40])
+def test_words_of_a_mini_batch_of_any_size_share_negatives(minibatch):
+    text, options = make_text(LENGTHS, 30), make_options(5, 5, 30)._replace(minibatch=minibatch)
+    W_in, W_out = make_model(30, 20)
+    reference = partial(naive.word2vec_par, batch=minibatch)
+    wanted = reference_training(reference, text, options, W_in, W_out)
+    word2vec.train("par", text, options, W_in, W_out)
+    for found, expected in zip((W_in, W_out), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("method", word2vec.METHODS)
@@ -68,7 +81,7 @@ def test_words_of_short_documents_have_as_many_negatives_per_context_as_those_of
     options = make_options(window, negative, 30)
     contexts = [len(naive.word2vec_context(range(length), i, r)) for i in range(length) for r in range(1, window + 1)]
     found = 0
-    for head in range(0, length, BATCH):
-        tail = min(head + BATCH, length)
+    for head in range(0, length, MINIBATCH):
+        tail = min(head + MINIBATCH, length)
         found += number_of_negatives(head, tail, length, options) * (tail - head)
     assert found == pytest.approx(negative * np.mean(contexts) * length, rel=0.03)

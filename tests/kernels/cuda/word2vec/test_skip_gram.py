@@ -37,13 +37,14 @@ def small_case(lengths, window=3, negative=2, n_words=9):
 
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
-@pytest.mark.parametrize(("window", "negative"), [(3, 2), (2, 4), (2, 14)])
-def test_rows_equal_those_of_the_cpu(method, window, negative):
+@pytest.mark.parametrize(("window", "negative", "minibatch"), [(3, 2, 24), (2, 4, 8), (2, 14, 24)])
+def test_rows_equal_those_of_the_cpu(method, window, negative, minibatch):
     # With 14 negatives, PAR-Word2Vec needs two passes over the negatives of a mini-batch.
     text, step, W = small_case((5, 1, 0, 2, 27), window, negative)
+    step = step._replace(minibatch=minibatch)
     expected, found = [a.copy() for a in W], [a.copy() for a in W]
     cpu.train(method, text, step, *expected)
-    with mock.patch.object(word2vec, "STRETCH", 24):
+    with mock.patch.object(word2vec, "STRETCH", 1):
         train(method, text, step, *found)
     for a, b, old in zip(found, expected, W, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -76,8 +77,8 @@ def test_vectors_too_large_for_shared_memory_are_refused(method):
 
 
 def test_stretches_cover_every_word_once():
-    long = word2vec.STRETCH
-    found = word2vec.cut_stretches(np.array([0, 0, 5, long + 5, 3 * long]))
+    long = word2vec.STRETCH * 8
+    found = word2vec.cut_stretches(np.array([0, 0, 5, long + 5, 3 * long]), 8)
     assert found[:, 2:].tolist() == [[0, 5], [5, long + 5], [long + 5, 2 * long + 5], [2 * long + 5, 3 * long]]
     assert found[:, :2].tolist() == [[0, 5], [5, long + 5], [long + 5, 3 * long], [long + 5, 3 * long]]
 

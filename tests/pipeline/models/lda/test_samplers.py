@@ -47,6 +47,15 @@ def test_each_sampler_is_another_run(corpus, tmp_path):
         fitted(corpus, "minibatch", run=str(tmp_path))
 
 
+def test_a_mini_batch_has_as_many_documents_as_the_parameter_says(corpus):
+    longest = max(chunk.documents for chunk in corpus.chunks)
+    each, all_, more = (
+        fitted(corpus, "minibatch", minibatch_documents=n).components_ for n in (1, longest, longest + 1)
+    )
+    np.testing.assert_array_equal(all_, more)
+    assert (each != all_).any()
+
+
 @pytest.mark.parametrize("sampler", OTHERS)
 def test_counts_are_those_of_the_corpus_and_the_likelihood_rises(corpus, sampler):
     model = fitted(corpus, sampler, max_iter=15)

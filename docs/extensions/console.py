@@ -5,6 +5,7 @@ IPython runs this file when the kernel of a page starts.
 
 import re
 import subprocess
+import time
 
 from IPython.core.magic import register_cell_magic
 from IPython.display import Markdown, display
@@ -20,17 +21,24 @@ def commands_of(cell):
 
 @register_cell_magic
 def console(line, cell):
-    """Run each command; stop the build if one fails. Option ``quiet`` leaves out stderr, ``fails`` expects an error."""
+    """Run each command; stop the build if one fails.
+
+    Option ``quiet`` leaves out stderr, ``fails`` expects an error, and ``recorded`` shows when each line appeared.
+    """
     options = set(line.split())
     shown = []
     for command in commands_of(cell):
         errors = subprocess.DEVNULL if "quiet" in options else subprocess.STDOUT
-        done = subprocess.run(
+        began = time.monotonic()
+        process = subprocess.Popen(
             ["bash", "-c", command], stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True
         )
-        if (done.returncode != 0) != ("fails" in options):
-            raise RuntimeError(f"{command}\nended with exit code {done.returncode}:\n{done.stdout}")
-        output = CODES.sub("", done.stdout).rstrip()
-        shown.append(f"$ {command}\n{output}".rstrip())
+        lines = []
+        for output in process.stdout:
+            text = CODES.sub("", output)
+            lines.append(f"{time.monotonic() - began:5.1f} s  {text}" if "recorded" in options else text)
+        if (process.wait() != 0) != ("fails" in options):
+            raise RuntimeError(f"{command}\nended with exit code {process.returncode}:\n{''.join(lines)}")
+        shown.append(f"$ {command}\n{''.join(lines)}".rstrip())
     text = "\n".join(shown)
     display(Markdown(f"````console\n{text}\n````"))

@@ -160,7 +160,7 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
         fresh=request.fresh,
         too_young=len(young),
     )
-    if plan.is_due and not plan.start and not plan.manifest:
+    if (plan.is_due or request.fresh) and not plan.start and not plan.manifest:
         reason = ""
         if young:
             reason = (

@@ -82,6 +82,11 @@ def describe(status: RunStatus) -> str:
 
 def _run_of(url: str) -> str:
     """Return the URL of the run of the current night if ``url`` is that of a retrained model, else ``url``."""
+    if url.startswith(("http://", "https://")):
+        raise DataError(
+            f"{url}: a page, where the folder or URL of a run is needed: open the page of a dashboard in a browser, "
+            f"and pass to this command what the training was given as its run"
+        )
     store = Store(url)
     if store.exists("run.json") or not store.exists("created.json"):
         return url

@@ -496,6 +496,8 @@ class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
             if self._fitted().has_words:
                 raise not_documents(store)
             self._check_n_columns(store.n_words, store.title)
+        else:
+            self._vocabulary()
 
     def _check_n_columns(self, n_columns: int, title: str) -> None:
         if n_columns != len(self._W):

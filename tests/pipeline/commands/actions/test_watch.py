@@ -128,6 +128,8 @@ def test_watching_something_else_than_a_run_fails():
     with pytest.raises(DataError, match="no run here"):
         look("nowhere")
     assert not Path("nowhere").exists()
+    with pytest.raises(DataError, match=r"^http://127\.0\.0\.1:8787/training: a page, .* in a browser"):
+        look("http://127.0.0.1:8787/training")
 
 
 def test_the_folder_of_a_retrained_model_shows_the_run_of_the_night(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF
+from corpusmill.io.errors import DataError
 
 ESTIMATORS = [NMF, LDA]
 
@@ -131,3 +132,11 @@ def test_further_rows_belong_to_the_columns_of_the_model_also_if_only_one_of_the
             np.testing.assert_array_equal(model.components_, expected.components_, err_msg=name)
             assert model.n_features_in_ == 6
             assert model.transform(X).shape == (12, 2)
+
+
+def test_a_model_of_a_matrix_whose_columns_are_no_words_does_not_go_on_with_documents():
+    pandas = pytest.importorskip("pandas")
+    model = NMF(2, max_iter=1).fit(pandas.DataFrame({"sea": [1, 2, 0], "oven": [0, 1, 3]}))
+    with pytest.raises(DataError, match="was fitted on a matrix, whose columns are not words: pass a matrix with"):
+        model.partial_fit(["sea boat", "oven bread"])
+    assert model.transform([[1, 0]]).shape == (1, 2)

@@ -81,6 +81,9 @@ def test_fresh_training_leaves_young_files_for_the_next_call(capsys):
     write_day(2, [BOATS + " again"] * 4)
     facts = retrain(configuration("lda", least_age=1.0), None, RetrainRequest(fresh=True))
     assert (facts["status"], facts["partitions"], facts["too_young"], facts["removed"]) == ("published", 1, 2, [])
+    # The version in use was trained afresh as well, so that nothing would be due.
+    with pytest.raises(DataError, match="no file is left to train a new model on: 3 files"):
+        retrain(configuration("lda", least_age=3600), None, RetrainRequest(fresh=True))
     facts = retrain(configuration("lda"))
     assert file_names(facts, "added") == ["2026-11-02.jsonl", "2026-11-03.jsonl"]
     assert call("retrain", "my.yaml") == 0

@@ -28,13 +28,13 @@ from .base.fit_options import FitOptions
 from .base.inputs import DataLike
 from .base.saved import SavedModel
 from .base.scikit_learn import RandomState
-from .base.text import CorpusEstimator, TextEstimator
+from .base.text import TextEstimator
 
 #: The environment variable with the modules, separated by commas, that stored runs and models may name.
 MODULES_VARIABLE = "CORPUSMILL_MODULES"
 
 
-class OwnModel(CorpusEstimator):
+class OwnModel(TextEstimator):
     """Trains an algorithm of a user's own module. ``parameters`` are the fields of the algorithm, except ``bounds``."""
 
     _algorithm_class: ClassVar[type[AnyAlgorithm]]

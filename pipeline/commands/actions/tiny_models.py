@@ -113,7 +113,7 @@ SMALL, LARGE = 500, 1_000_000
 
 #: What the processes train, and on what, in this order. The first four have few kernels in common, so that processes
 #: can compile them together. The others use these kernels, and compile their own.
-TRAININGS: list[tuple[Estimator[Any], Any]] = [
+TRAININGS: list[tuple[Estimator, Any]] = [
     (Word2Vec(vector_size=64, epochs=1, min_count=1), SMALL),
     (LDA(20, max_iter=3), SMALL),
     (NMF(20, max_iter=3), SMALL),
@@ -147,7 +147,7 @@ def cached_kernels() -> list[Path]:
     return [index for folder in cache_folders() for index in folder.rglob("*.nbi")]
 
 
-def train_small(model: Estimator[Any], data: Any) -> None:
+def train_small(model: Estimator, data: Any) -> None:
     """Train a model, and use it, so that its kernels are compiled.
 
     ``data`` is a graph, or a number of tokens: then the model trains on texts in chunks of this size.

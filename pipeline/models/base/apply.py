@@ -41,7 +41,7 @@ GROUP_BYTES = 32 << 20
 class EstimatorRef(NamedTuple):
     """A saved model in the arguments of a task. ``name`` changes with the content, so that it can be cached."""
 
-    estimator: "type[Estimator[Any]]"
+    estimator: "type[Estimator]"
     url: str
     name: str
 
@@ -66,7 +66,7 @@ class Documents(NamedTuple):
     doc_ptr: np.ndarray  # (D + 1,) int64
     words: np.ndarray  # (n,) uint32
 
-    def keys(self, estimator: "Estimator[Any]") -> np.ndarray:
+    def keys(self, estimator: "Estimator") -> np.ndarray:
         """Return one random key per document: (D,) uint64.
 
         It depends on the seed and the document's words only, so the score of a document does not depend on its
@@ -76,7 +76,7 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def model_for_tasks(estimator: "Estimator[Any]", executor: Executor) -> Iterator[ModelHandle]:
+def model_for_tasks(estimator: "Estimator", executor: Executor) -> Iterator[ModelHandle]:
     """Yield the model in a form that tasks can receive."""
     estimator._fitted()
     if executor.runs_here:
@@ -94,7 +94,7 @@ def model_for_tasks(estimator: "Estimator[Any]", executor: Executor) -> Iterator
 
 
 def map_chunks(
-    estimator: "Estimator[Any]", store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: "Estimator", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> list[Result]:
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus or a matrix, in order."""
     executor = executor_for(client)
@@ -106,7 +106,7 @@ def map_chunks(
 
 
 def sum_chunks(
-    estimator: "Estimator[Any]", store: TrainingData, client: "Client | None", task: Task, *options: object
+    estimator: "Estimator", store: TrainingData, client: "Client | None", task: Task, *options: object
 ) -> Arrays:
     """Return the sum of the arrays that `map_chunks` returns; none for a store without chunks."""
     return reduce(add, map_chunks(estimator, store, client, task, *options), {})

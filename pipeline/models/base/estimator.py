@@ -3,14 +3,14 @@
 import json
 import os
 import warnings
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from ....io.messages import listed
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import DATA_KINDS, JsonObject, Store, check_free, to_json
-from ...engine.algorithm import AnyAlgorithm, DataT, Metrics
+from ...engine.algorithm import AnyAlgorithm, Metrics
 from ...engine.data import TrainingData
 from ...engine.epoch import train
 from ...engine.events import Callback
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 PREVIOUS = "base"
 
 
-class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
-    """Base class of the estimators. ``DataT`` is the type of the stores that an estimator trains on.
+class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
+    """Base class of the estimators. Where it says ``Any`` for data, that is the store that an estimator trains on.
 
     As in scikit-learn, ``__init__`` only stores its parameters, ``fit`` validates them, and attributes that training
     sets end in an underscore. The trained model is read from a run or from a folder, and saved to a folder.
@@ -216,7 +216,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         # The columns are those of the model, also if only one of the two has names.
         return matrix if columns is None else matrix.renamed(columns.names)._replace(are_given=columns.are_given)
 
-    def _held_out_data(self, given: DataLike, data: DataT) -> TrainingData | None:
+    def _held_out_data(self, given: DataLike, data: Any) -> TrainingData | None:
         """Return the documents for evaluation; raise DataError if they number their words in another way."""
         if given is not None:
             held_out: TrainingData | None = self._open_held_out(given, data)
@@ -228,19 +228,19 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
     # --- what each estimator defines ---
 
     @abstractmethod
-    def _algorithm(self, data: DataT, previous: SavedModel | None = None) -> AnyAlgorithm:
+    def _algorithm(self, data: Any, previous: SavedModel | None = None) -> AnyAlgorithm:
         """Return the algorithm that trains on ``data``; raise ValueError or DataError if that is impossible.
 
         ``previous`` is the saved model that training continues from.
         """
 
     def _cut(
-        self, algorithm: AnyAlgorithm, data: DataT, previous: SavedModel | None
+        self, algorithm: AnyAlgorithm, data: Any, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Return a function that cuts the model into a number of blocks; None if results depend on the blocks."""
         return None
 
-    def _cut_by_engine(self, algorithm: AnyAlgorithm, data: DataT, previous: SavedModel | None = None) -> Cut | None:
+    def _cut_by_engine(self, algorithm: AnyAlgorithm, data: Any, previous: SavedModel | None = None) -> Cut | None:
         """Return `_cut`, unless the user has chosen the blocks."""
         return self._cut(algorithm, data, previous) if getattr(self, "n_blocks", None) == "auto" else None
 
@@ -249,7 +249,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         """The size of the model, or the largest one that it may have if it depends on the data; 1 if it has none."""
         return int(getattr(self, self._size, 1))
 
-    def _smaller(self, data: DataT) -> Iterator[Alternative]:
+    def _smaller(self, data: Any) -> Iterator[Alternative]:
         """Yield models that need less memory, the largest first."""
         size = self._largest_size
         with suppress(ValueError, DataError):  # for example, fewer topics than seeds
@@ -257,7 +257,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
                 size //= 2
                 yield self._changed(data, f"lower {self._size} to {size}", self._size, size)
 
-    def _changed(self, data: DataT, advice: str, name: str, value: object) -> Alternative:
+    def _changed(self, data: Any, advice: str, name: str, value: object) -> Alternative:
         """Return the model with another value of a parameter."""
         other = copy(self)
         setattr(other, name, value)
@@ -276,7 +276,7 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         return Advice()
 
     @abstractmethod
-    def _open_data(self, data: DataLike) -> DataT:
+    def _open_data(self, data: DataLike) -> Any:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
 
     def _check_data(self, url: str) -> None:
@@ -284,10 +284,10 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
         self._open_data(url)
 
     @abstractmethod
-    def _open_held_out(self, held_out: DataLike, data: DataT) -> DataT:
+    def _open_held_out(self, held_out: DataLike, data: Any) -> Any:
         """Return the store of whatever ``held_out`` of ``fit`` accepts. Its words have the same ids as in ``data``."""
 
-    def _describe(self, data: DataT) -> list[WordGroup]:
+    def _describe(self, data: Any) -> list[WordGroup]:
         """Return words that show what the trained model has learned from ``data``."""
         return self._algorithm(data).scores.describe(self._fitted(), data)
 
@@ -396,11 +396,11 @@ class Estimator(ScikitLearnEstimator, ABC, Generic[DataT]):
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:
         """Return one row per document or sample."""
 
-    def _open_for_transform(self, X: DataLike) -> DataT:
+    def _open_for_transform(self, X: DataLike) -> Any:
         """Open the data of ``transform`` or ``score``; raise ValueError if it does not fit the training data."""
         return self._open_checked(self._checked_input(X))
 
-    def _open_checked(self, data: CheckedInput) -> DataT:
+    def _open_checked(self, data: CheckedInput) -> Any:
         """Open data that `_checked_input` has returned."""
         return self._open_data(data)
 

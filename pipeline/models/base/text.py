@@ -1,9 +1,9 @@
-"""The base classes of estimators of text: how they apply to documents, and which data they train on."""
+"""The base class of estimators of text: which data they train on, and how they apply to documents."""
 
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import JsonObject, Store
 from ....io.text.vocabulary import find_word_ids
-from ...engine.algorithm import DataT
 from ...engine.data import TrainingData
 from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class TextEstimator(Estimator[DataT]):
-    """Base class of the models that apply to documents. `CorpusEstimator` is for those that also train on them only."""
+class TextEstimator(Estimator):
+    """Base class of the models that apply to documents. They train on a corpus, unless they open other data as well."""
 
     #: Whether the columns of ``transform`` are topics; see `TopicModel`.
     _has_topics: ClassVar[bool] = False
@@ -84,6 +83,28 @@ class TextEstimator(Estimator[DataT]):
             return self.words_
         names = None if inputs is None else inputs.names
         return names or [str(number) for number in range(self.n_features_in_)]
+
+    # --- the data ---
+
+    def _open_data(self, data: DataLike) -> Any:
+        """Return the corpus for a Corpus, its URL, a matrix of counts, or documents (strings or lists of words)."""
+        read = read_input(data, type(self).__name__)
+        if isinstance(read, Corpus):
+            return read
+        if isinstance(read, Matrix):
+            raise not_documents(read)
+        if isinstance(read, str | os.PathLike):
+            return Corpus(os.fspath(read))
+        return corpus_of(read)
+
+    def _open_held_out(self, held_out: DataLike, data: Any) -> Any:
+        """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
+
+        Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
+        """
+        if isinstance(held_out, Corpus | str | os.PathLike):
+            return self._open_data(held_out)
+        return held_out_documents(held_out, data, type(self).__name__)
 
     # --- further documents ---
 
@@ -147,7 +168,7 @@ class TextEstimator(Estimator[DataT]):
             raise DataError(f"{title}: contains no document")
         return self._as_output(np.concatenate(rows), X)
 
-    def _transform_task(self, store: DataT) -> Task:
+    def _transform_task(self, store: Any) -> Task:
         """Return the task that transforms a chunk of a store; raise DataError if the model does not fit the store."""
         if not isinstance(store, Corpus):
             raise not_documents(store)
@@ -360,30 +381,6 @@ class TextEstimator(Estimator[DataT]):
         if not int(sums.get("pairs", 0)):
             return None
         return float(sums["won"] / sums["pairs"])
-
-
-class CorpusEstimator(TextEstimator[Corpus]):
-    """Base class of the models that train on a corpus of documents."""
-
-    def _open_data(self, data: DataLike) -> Corpus:
-        """Return the corpus for a Corpus, its URL, a matrix of counts, or documents (strings or lists of words)."""
-        read = read_input(data, type(self).__name__)
-        if isinstance(read, Corpus):
-            return read
-        if isinstance(read, Matrix):
-            raise not_documents(read)
-        if isinstance(read, str | os.PathLike):
-            return Corpus(os.fspath(read))
-        return corpus_of(read)
-
-    def _open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
-        """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
-
-        Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
-        """
-        if isinstance(held_out, Corpus | str | os.PathLike):
-            return self._open_data(held_out)
-        return held_out_documents(held_out, data, type(self).__name__)
 
 
 def not_documents(data: TrainingData) -> DataError:

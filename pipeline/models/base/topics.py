@@ -11,7 +11,6 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
-from ...engine.algorithm import DataT
 from ...engine.data import DataRef
 from ...topics import Topic, words_of
 from . import apply
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class TopicModel(TextEstimator[DataT]):
+class TopicModel(TextEstimator):
     """Base class of the models that have topics and score documents. Word vectors do neither.
 
     ``isinstance(model, TopicModel)`` tests whether a model is one.

@@ -20,7 +20,6 @@ from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
-from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
 from ..other_names import explain_parameters
 from . import interop
@@ -44,7 +43,7 @@ METHODS = ("completion", "left-to-right")
 RANGE_BLOCKS = 16
 
 
-class LDA(CorpusEstimator, TopicModel[Corpus]):
+class LDA(TopicModel):
     """Topics by latent Dirichlet allocation (LDA), for corpora that need not fit into memory.
 
     Choose it to learn what documents are about: each document is a mixture of topics, and each topic is a distribution

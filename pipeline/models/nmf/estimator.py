@@ -50,7 +50,7 @@ MAX_ROW_BYTES_ON_DEVICE = 4708
 STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler)
 
 
-class NMF(RestartedEstimator, TopicModel[Corpus | Matrix]):
+class NMF(RestartedEstimator, TopicModel):
     """Non-negative matrix factorisation A ≈ H·Wᵀ (NMF), for data that need not fit into memory.
 
     Choose it for topics of tf-idf weights, and for matrices of measurements without negative numbers. Rows of A are

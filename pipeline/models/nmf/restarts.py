@@ -55,7 +55,7 @@ class RestartDescription(TypedDict):
     error: float
 
 
-class RestartedEstimator(TextEstimator[Corpus | Matrix]):
+class RestartedEstimator(TextEstimator):
     """Base class of an estimator that trains several factorisations and keeps the one with the lowest error."""
 
     n_components: int

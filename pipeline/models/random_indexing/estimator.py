@@ -19,7 +19,7 @@ from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike, checked_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
-from ..base.text import CorpusEstimator
+from ..base.text import TextEstimator
 from ..other_names import explain_parameters
 from ..vectors.vectors import WordVectors
 from .addition import DOCUMENTS, FREQUENCY, INFORMATION, add_models
@@ -47,7 +47,7 @@ class _DocumentTerms(NamedTuple):
     vectors: np.ndarray  # (V, D) float32
 
 
-class RandomIndexing(CorpusEstimator):
+class RandomIndexing(TextEstimator):
     """Random indexing: word vectors that can be added to and subtracted from each other exactly.
 
     Choose it if documents arrive and leave, such as for a model of the last seven days. Each word has a seed, a sparse

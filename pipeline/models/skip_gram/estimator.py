@@ -19,7 +19,7 @@ from ...topics import WordGroup
 from ..base.fit_options import FitOptions
 from ..base.inputs import CheckedInput, DataLike
 from ..base.saved import SavedModel, TrainedModel
-from ..base.text import CorpusEstimator
+from ..base.text import TextEstimator
 from ..vectors.vectors import WordVectors
 from .algorithm import DESCRIBED_VOCABULARY, MATRICES, SkipGram, describe_vectors, total_frequencies
 from .grid_size import grid_size
@@ -27,7 +27,7 @@ from .sequential import SequentialSkipGram
 from .strata import StrataSkipGram, deal_words, in_order_of_words, mass_of
 
 
-class SkipGramEstimator(CorpusEstimator):
+class SkipGramEstimator(TextEstimator):
     """Base class of the estimators that train skip-gram with negative sampling.
 
     Subclasses store these parameters in their constructors and document them.

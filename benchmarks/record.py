@@ -98,7 +98,7 @@ def of_ingest(figures: Any) -> Rates:
     for name, parts in figures.items():
         tokens = parts["tokens"]
         found[f"{name}: words split, numbered and counted"] = {
-            OURS: tokens["corpusmill.pipeline.ingest.words"],
+            OURS: tokens["corpusmill.pipeline.ingest.tasks"],
             "CountVectorizer.fit": tokens["CountVectorizer.fit"],
         }
         corpus = parts["corpus"]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from .layers import ConfigError, Layer, Tree, environment_layers, read_file, setting_layers
+from .model_schema import kind_tag
 from .redact import redact
 from .schema import Config
-from .section import kind_tag
 from .validation import describe_values
 
 if TYPE_CHECKING:

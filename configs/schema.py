@@ -15,8 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from .model_schema import AnyModelConfig, LDAConfig
-from .section import CLASS_PATTERN, Section, tag_of
+from .model_schema import CLASS_PATTERN, AnyModelConfig, LDAConfig, Section, tag_of
 
 #: A share of documents or lines. A number of them is strictly an integer, so that 2.0 does not pass for 2.
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-    from .section import Section
+    from .model_schema import Section
 
 #: What a constraint is called in pydantic's metadata.
 _CONSTRAINTS = ("ge", "gt", "le", "lt", "multiple_of")

@@ -37,7 +37,7 @@ MERGES = 3
 PACKED = 1.41
 
 
-#: Tokens of a chunk, at most: see pipeline/ingest/chunks.py.
+#: Tokens of a chunk, at most: see pipeline/ingest/steps.py.
 CHUNK = float(1 << 22)
 #: LDA: instructions of a draw, by topics; of both counts, per token; of a table, per number of it.
 DRAW_ISSUED = {1024: 264.0, 5000: 369.0, 20_000: 367.0}

@@ -18,9 +18,9 @@ import click
 import numpy as np
 import pyarrow as pa
 from corpusmill.io.readers.batches import BATCH_BYTES, Batch
-from corpusmill.io.text.tokens import TokenOptions
+from corpusmill.io.words import TokenOptions
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.words import PartitionWords
+from corpusmill.pipeline.ingest.tasks import PartitionWords
 from sklearn.feature_extraction.text import CountVectorizer
 
 from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
@@ -90,7 +90,7 @@ def tokenisers(documents: Documents) -> dict[str, Callable[[], object]]:
     systems: dict[str, Callable[[], object]] = {
         "CountVectorizer's analyzer": lambda: [analyze(d) for d in documents],
         "CountVectorizer.fit": lambda: CountVectorizer().fit(documents),
-        "corpusmill.pipeline.ingest.words": lambda: number_words(batches),
+        "corpusmill.pipeline.ingest.tasks": lambda: number_words(batches),
     }
     if importlib.util.find_spec("tokenizers") is not None:
         words = fast_tokenizer(documents)

@@ -18,7 +18,7 @@ import psutil
 from corpusmill.pipeline.engine.cluster.open import dask_settings
 from corpusmill.pipeline.engine.worker import contributions as worker
 from corpusmill.pipeline.engine.worker import tasks, transfers
-from corpusmill.pipeline.engine.worker.cache import Cache
+from corpusmill.pipeline.engine.worker.buffers import Cache
 from distributed import Client, Scheduler, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 

@@ -11,8 +11,8 @@ from importlib.metadata import distribution
 from typing import get_args
 
 import click
+from corpusmill.configs.model_schema import Section
 from corpusmill.configs.schema import Config
-from corpusmill.configs.section import Section
 from corpusmill.configs.validation import describe_values
 from corpusmill.io.stores import corpus, graph, matrix
 from corpusmill.pipeline.commands.cli import errors, main

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..extras import needing
-from ..stores.local_files import exchange_paths, flush_path, remove_path, temporary_path, temporary_pattern
+from ..stores.filesystems import exchange_paths, flush_path, remove_path, temporary_path, temporary_pattern
 from ..stores.store import Store
 from .anndata import check_anndata
 from .hierarchies import Group, consolidate_zarr, open_for_writing, open_hierarchy

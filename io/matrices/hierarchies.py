@@ -10,7 +10,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError
 from ..extras import needing
-from ..stores.object_stores import explained_errors
+from ..stores.filesystems import explained_errors
 from ..stores.store import filesystem_of
 
 #: A group of h5py or Zarr.

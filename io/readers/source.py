@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..errors import DataError, DataWarning
 from ..messages import pluralize
-from ..stores.object_stores import comes_from_store, explained_errors
+from ..stores.filesystems import comes_from_store, explained_errors
 from ..stores.store import filesystem_of
 from .batches import BATCH_BYTES, replace_surrogates
 

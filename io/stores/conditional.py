@@ -1,20 +1,28 @@
-"""Conditional writes: replace a file only if nobody else has changed it.
+"""Conditional writes replace a file only if nobody else has changed it, and so decide who owns a store.
 
 S3, GCS and Azure check the condition together with the write, in one step. The requests go through the fsspec
 filesystem of the store, so they have its address, region, certificates and credentials. Elsewhere the condition is
 checked just before the write, so the writer must hold a lock as well. The operating system never frees a lock on a
 local path while its owner lives.
+
+Every process that begins to write a store takes over its commit file: it raises the fencing token in it by one. From
+then on, the file can be replaced only by this process, because each replacement is a conditional write. All other files
+have the token in their names, or in the name of their folder. So a process that was paused, and continues after another
+one has taken over, writes only files that nobody reads.
 """
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from fsspec.asyn import sync
 
-from ..errors import DataError
-from .object_stores import code_of
-from .store import Store
+from ..errors import DataError, Locked
+from .filesystems import code_of
+from .store import JsonObject, Store, encode_json
 
 #: The attribute of a filesystem that has its `ConditionalObjects`.
 _ATTRIBUTE = "corpusmill_conditional"
@@ -254,3 +262,67 @@ def _objects(store: Store) -> ConditionalObjects | None:
     protocols = {store.fs.protocol} if isinstance(store.fs.protocol, str) else set(store.fs.protocol)
     kinds = [kind for protocol, kind in KINDS.items() if protocol in protocols]
     return vars(store.fs).setdefault(_ATTRIBUTE, kinds[0](store.fs)) if kinds else None
+
+
+# --- commit files ---
+
+
+@dataclass
+class CommitFile:
+    """A commit file as its owner last wrote it. ``message`` says what another owner does."""
+
+    store: Store
+    name: str
+    message: str
+    content: JsonObject
+    tag: str
+
+    @property
+    def owner(self) -> int:
+        """The fencing token of the owner: 1 for the first one."""
+        return int(self.content["owner"])
+
+    def replace(self, content: JsonObject, is_first: bool = False) -> None:
+        """Write the file again, with the fencing token; raise Locked if another process has taken over.
+
+        ``is_first`` marks the first write of an owner. Another process may write the same content at that moment.
+        """
+        new = content | {"owner": self.owner}
+        tag = write_if_unchanged(self.store, self.name, encode_json(new), self.tag, is_unique=not is_first)
+        if not tag:
+            self.refuse()
+        self.content = new
+        self.tag = tag
+
+    def refuse(self) -> NoReturn:
+        """Raise Locked: another process has taken over."""
+        raise Locked(
+            f"{self.store.url}: this process was paused and lost its lock, and another one has taken over: "
+            f"{self.message}"
+        )
+
+
+def take_over(store: Store, name: str, message: str, begin: Callable[[JsonObject | None], JsonObject]) -> CommitFile:
+    """Become the owner of a store. ``begin`` returns the new content of the commit file for the one found, or None.
+
+    Raises Locked if another process does the same at this moment, and DataError if the file is damaged.
+    """
+    found, tag = read_commit(store, name)
+    number = 0 if found is None else int(found.get("owner", 0))
+    file = CommitFile(store, name, message, {"owner": number + 1}, tag)
+    file.replace(begin(found), is_first=True)
+    return file
+
+
+def read_commit(store: Store, name: str) -> tuple[JsonObject | None, str]:
+    """Return the content of a commit file and the tag of this state; (None, "") if there is none."""
+    content, tag = read_with_tag(store, name)
+    if content is None:
+        return None, ""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise DataError(f"{store.url}/{name}: damaged; restore it, or delete the store and write it again")
+    return found, tag

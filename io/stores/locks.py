@@ -1,7 +1,7 @@
 """One writer at a time: locks on a local path or an object store.
 
 A lock keeps two processes from doing the same work. It does not protect files by itself: a process that is paused for
-longer than its lock lasts continues as if it still had it. See `commit` for what stops such a process.
+longer than its lock lasts continues as if it still had it. See `conditional` for what stops such a process.
 
 Locks do not rely on this machine's clock, which may jump. The age of a lock on an object store is measured with the
 store's own timestamps, and the owner of a lock measures time with a monotonic clock.

@@ -23,16 +23,18 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
 
 from ..errors import AccessDenied, DataError
-from .local_files import (
+from .filesystems import (
+    REQUESTS,
+    explained_errors,
     flush_path,
     naming_full_disk,
+    needing_filesystem,
     remove_path,
     replace_folder,
     replacing,
     temporary_path,
     temporary_pattern,
 )
-from .object_stores import REQUESTS, explained_errors, needing_filesystem
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows, recognised_damage
 from .zarr_files import StoredGroup, encode_group, read_group, read_rows
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from .array_map import ArrayMap, Arrays, Value
 from .arrays import DeviceArray, Event
 from .launch import new_event, stream
+from .residents import ArrayMap, Arrays, Value
 
 #: Share of the device's memory that cached copies may take.
 COPY_SHARE = 0.6

@@ -32,14 +32,13 @@ from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
 from .allocator import set_memory_manager
-from .array_map import Arrays, Value
 from .arrays import DeviceArray, Event, Shape, Stream
 from .caches import COPIES, DERIVED
 from .host_memory import BUFFER_BYTES, BUFFERS_PER_THREAD
 from .launch import copy_stream, device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
 from .pinned import PINNED_RESULTS
-from .residents import RESIDENT_SHARE, RESIDENTS, Resident
+from .residents import RESIDENT_SHARE, RESIDENTS, Arrays, Resident, Value
 
 #: Dead arrays whose memory waits to be freed, at most, and the largest part of the device's memory that they may have.
 MANY_DEAD = 256

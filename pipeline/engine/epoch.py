@@ -14,9 +14,9 @@ from itertools import chain
 from typing import Any
 
 from ...io.errors import DataError
-from ...io.stores.commit import read_commit
+from ...io.stores.conditional import read_commit
+from ...io.stores.filesystems import REQUESTS
 from ...io.stores.in_memory import StoreInMemory
-from ...io.stores.object_stores import REQUESTS
 from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
 from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, nbytes
 from .data import TrainingData, count_shards, reference, shard_chunks

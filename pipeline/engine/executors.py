@@ -17,9 +17,8 @@ from ...io.errors import AccessDenied, DataError
 from ...kernels.errors import DeviceError
 from .cluster.watch import ClusterWatch, TaskLost, await_worker, workers_of
 from .device import device_memory
-from .limits import memory_limit
-from .memory import Capacity
-from .worker.cache import CACHE
+from .memory import Capacity, memory_limit
+from .worker.buffers import CACHE
 from .worker.contributions import (
     Contribution,
     ContributionLost,

@@ -18,7 +18,7 @@ from .executors import Executor
 from .grid import has_grid
 from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
 from .training import Alternative, Cut
-from .worker.overlap import AHEAD
+from .worker.buffers import AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25

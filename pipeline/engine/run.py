@@ -9,7 +9,7 @@ Layout below the URL::
     epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model; blocks-<n>-<ranges> if it was cut again
     epochs/<step>-<owner>/state/<chunk>   Zarr group: the chunk's state
 
-The owner is the number of the process that wrote the step, see ``io.stores.commit``.
+The owner is the number of the process that wrote the step, see ``io.stores.conditional``.
 """
 
 import contextlib
@@ -24,8 +24,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ...io.errors import DataError
-from ...io.stores.commit import CommitFile, read_commit, take_over
-from ...io.stores.conditional import write_if_unchanged
+from ...io.stores.conditional import CommitFile, read_commit, take_over, write_if_unchanged
 from ...io.stores.in_memory import open_store
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, JsonObject, Store, check_format, encode_json, to_json

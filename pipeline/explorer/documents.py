@@ -18,7 +18,7 @@ from ...io.readers.open import open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import Corpus
-from ...io.text.tokens import TOKEN_PATTERN
+from ...io.words import TOKEN_PATTERN
 
 #: Row groups of the table of documents that are kept in memory, and the same number of partitions of the source.
 CACHED_GROUPS = 6

@@ -9,7 +9,7 @@ import numpy as np
 from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import Arrays, JsonObject
-from ...io.text.vocabulary import find_word_ids, translate_words
+from ...io.words import find_word_ids, translate_words
 from ..models.vectors.similarity import top_indices
 from .documents import DocumentTable, SourceTexts
 from .model import ExploredModel, Explorer

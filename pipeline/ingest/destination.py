@@ -25,8 +25,7 @@ from ...io.readers.source import stored_url
 from ...io.stores.corpus import FORMAT, Corpus, vocabulary_hash
 from ...io.stores.store import JsonObject, check_free
 from ..version import corpusmill_version
-from .job import BAD_LINES, PARTS, IngestJob, content_folder
-from .options import IngestOptions
+from .job import BAD_LINES, PARTS, IngestJob, IngestOptions, content_folder
 
 BEGUN = "begun.json"
 #: Kinds of stores that must not be in the folder of a corpus.

@@ -34,15 +34,14 @@ from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import LOCK, Corpus
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import Store, check_free
-from ...io.text.vocabulary import find_word_ids, translate_words
+from ...io.words import find_word_ids, translate_words
 from ..engine.events import IngestListener
 from ..engine.executors import Synchronous, executor_for
 from . import tasks
 from .destination import OTHER_STORES, Identity, digest_of, has_corpus, identity_of
-from .job import IngestJob
-from .options import IngestOptions, make_options
+from .job import IngestJob, IngestOptions, make_options
 from .steps import Ingest
-from .words import PartitionWords
+from .tasks import PartitionWords
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,21 +11,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...io import words as voc
 from ...io.errors import DataError
 from ...io.messages import listed, pluralize
 from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merge_fits, type_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
-from ...io.stores.local_files import naming_full_disk
-from ...io.text import vocabulary as voc
+from ...io.stores.filesystems import naming_full_disk
 from ..engine.events import IngestListener, IngestProgress
 from ..engine.executors import Executor, Synchronous
 from ..version import corpusmill_version
 from . import tasks
-from .chunks import cut_chunks, default_chunk_tokens
 from .destination import Identity, clean, has_corpus, prepare
-from .job import BAD_LINES, PARTS, EncodedCounts, IngestJob, PartitionCounts, WrittenChunk, read_table, write_table
+from .job import (
+    BAD_LINES,
+    PARTS,
+    DocumentRange,
+    EncodedCounts,
+    IngestJob,
+    PartitionCounts,
+    WrittenChunk,
+    read_table,
+    write_table,
+)
 
 #: Words of partitions that one task looks up in the vocabulary, about. They take some 100 bytes each.
 GROUP_WORDS = 1 << 20
@@ -36,6 +45,12 @@ KEYS_AT_ONCE = 1 << 22
 DOCUMENTS_PER_GROUP = 1 << 16
 
 Result = TypeVar("Result")
+#: Maximum size of a chunk by default. Larger chunks are hardly faster, and each needs more of a worker's memory.
+MAX_CHUNK_TOKENS = 1 << 22
+#: Chunks are not made smaller than this to get MIN_CHUNKS of them: very short tasks are inefficient.
+MIN_CHUNK_TOKENS = 1 << 19
+#: Minimum number of chunks by default, so that several workers have equal shares.
+MIN_CHUNKS = 16
 
 
 class Ingest:
@@ -390,3 +405,73 @@ def _describe_nothing_left(reader: Reader, counted: list[PartitionCounts]) -> st
         return f"{where}: all documents ({n_documents:,}) are held out, so no word can be counted; lower held_out"
     tokens = pluralize(n_tokens, "token")
     return f"{where}: no word of {tokens} is left; lower min_df, raise max_df or shorten stop_words"
+
+
+# --- chunks ---
+
+
+def default_chunk_tokens(tokens: int, longest: int) -> int:
+    """Return the maximum number of tokens per chunk for a corpus of ``tokens`` tokens.
+
+    ``longest`` is the number of tokens of the longest document.
+
+    The result gives the fewest chunks of at most MAX_CHUNK_TOKENS (SaberLDA section 4.2.1), but at least MIN_CHUNKS as
+    long as each has MIN_CHUNK_TOKENS. It depends on the documents only, because models depend on the chunks: the same
+    documents have to give the same model on every machine.
+    """
+    most = min(MAX_CHUNK_TOKENS, max(MIN_CHUNK_TOKENS, _divide_up(tokens, MIN_CHUNKS)))
+    n_chunks = max(1, _divide_up(tokens, most))
+    even = _divide_up(tokens, n_chunks)
+    # A chunk ends before the document that does not fit. Without a margin for it, the last tokens would need one more
+    # chunk, which would be very small.
+    return max(1, even + min(longest, even // 8))
+
+
+def _divide_up(dividend: int, divisor: int) -> int:
+    """Divide and round up."""
+    return -(-dividend // divisor)
+
+
+class ChunkCutter:
+    """Assigns documents to chunks, in order. A document that does not fit begins a new chunk; none is split."""
+
+    def __init__(self, chunk_tokens: int):
+        self.chunk_tokens = chunk_tokens
+        self.chunks: list[list[DocumentRange]] = []
+        self._used = 0  # tokens of the last chunk
+
+    def add(self, partition: int, batch: int, lengths: np.ndarray) -> None:
+        """Assign the documents of a batch, given their lengths (D,) in tokens."""
+        tokens_before = np.append(0, np.cumsum(lengths))
+        first = 0
+        while first < len(lengths):
+            if not self.chunks:
+                self._begin_chunk()
+            free = self.chunk_tokens - self._used
+            stop = int(np.searchsorted(tokens_before, tokens_before[first] + free, side="right")) - 1
+            if stop <= first and self._used:
+                self._begin_chunk()
+                continue
+            # A document that is longer than a chunk gets a chunk that is larger than the others.
+            stop = max(stop, first + 1)
+            self.chunks[-1].append(DocumentRange(partition, batch, first, stop))
+            self._used += int(tokens_before[stop] - tokens_before[first])
+            first = stop
+
+    def _begin_chunk(self) -> None:
+        self.chunks.append([])
+        self._used = 0
+
+
+def cut_chunks(job: IngestJob, n_partitions: int, chunk_tokens: int) -> dict[str, list[list[DocumentRange]]]:
+    """Return the documents of each chunk of each part. A chunk has up to ``chunk_tokens`` tokens, or one document."""
+    cutters = {part: ChunkCutter(chunk_tokens) for part in PARTS}
+    for partition in range(n_partitions):
+        table = read_table(job.files, f"lengths/{partition:06d}.arrow")
+        lengths = table["length"].to_numpy()
+        batches = table["batch"].to_numpy()
+        is_held_out = table["held_out"].to_numpy()
+        for part, is_in_part in (("train", ~is_held_out), ("held_out", is_held_out)):
+            for batch in np.unique(batches[is_in_part]):
+                cutters[part].add(partition, int(batch), lengths[is_in_part & (batches == batch)])
+    return {part: cutter.chunks for part, cutter in cutters.items()}

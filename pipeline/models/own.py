@@ -22,10 +22,9 @@ from ...configs.validation import plain_number
 from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ..engine.algorithm import Algorithm, AnyAlgorithm
+from ..engine.data import equal_blocks
 from ..engine.executors import OnDask, executor_for
-from .base.blocks import equal_blocks
-from .base.fit_options import FitOptions
-from .base.inputs import DataLike
+from .base.inputs import DataLike, FitOptions
 from .base.saved import SavedModel
 from .base.scikit_learn import RandomState
 from .base.text import TextEstimator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from corpusmill.pipeline.engine.events import RunStarted as RunStarted
     from corpusmill.pipeline.ingest.graph import ingest_graph as ingest_graph
     from corpusmill.pipeline.ingest.ingest import ingest as ingest
-    from corpusmill.pipeline.ingest.options import IngestOptions as IngestOptions
+    from corpusmill.pipeline.ingest.job import IngestOptions as IngestOptions
     from corpusmill.pipeline.models.base.advice import TrainingWarning as TrainingWarning
     from corpusmill.pipeline.models.lda.estimator import LDA as LDA
     from corpusmill.pipeline.models.nmf.estimator import NMF as NMF
@@ -46,7 +46,7 @@ _MODULES = {
     "EarlyStopping": "corpusmill.pipeline.views.early_stopping",
     "EpochFinished": "corpusmill.pipeline.engine.events",
     "Graph": "corpusmill.io.stores.graph",
-    "IngestOptions": "corpusmill.pipeline.ingest.options",
+    "IngestOptions": "corpusmill.pipeline.ingest.job",
     "LDA": "corpusmill.pipeline.models.lda.estimator",
     "Locked": "corpusmill.io.errors",
     "MLflowCallback": "corpusmill.pipeline.publishing.mlflow",

@@ -18,7 +18,7 @@ from ...io.stores.selection import select_documents
 from ..engine.events import Callback, IngestListener
 from ..engine.run import versions as software_versions
 from ..ingest.ingest import ingest
-from ..ingest.options import ingest_options
+from ..ingest.job import ingest_options
 from ..models.base.advice import TrainingWarning
 from ..models.base.capabilities import SupportsForget
 from ..models.base.text import TextEstimator

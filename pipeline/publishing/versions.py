@@ -10,7 +10,7 @@ Layout below the URL::
     batches/<b>                         the corpus of the documents that one call ingested, while a version needs it
     runs/<b>                            the training of a version that is not complete yet
 
-The owner is the number of the process that wrote the version, see ``io.stores.commit``. HEAD and created.json are
+The owner is the number of the process that wrote the version, see ``io.stores.conditional``. HEAD and created.json are
 commit files. A version that HEAD does not name is incomplete and does not count. Only what created.json names is ever
 deleted, so files that other programs put into these folders are safe.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from ...io.errors import DataError
-from ...io.stores.commit import CommitFile, take_over
+from ...io.stores.conditional import CommitFile, take_over
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import JsonObject, Store, check_format
 from ..models.base.in_use import VersionsHead, parse_head, read_head, read_published_head

@@ -11,7 +11,7 @@ from corpusmill.configs.resolve import load, resolve
 from corpusmill.configs.schema import Config, SourceConfig
 from corpusmill.io.readers.open import FORMATS
 from corpusmill.pipeline.engine.cluster.open import EXTRAS, KINDS, dask_settings
-from corpusmill.pipeline.ingest.options import IngestOptions
+from corpusmill.pipeline.ingest.job import IngestOptions
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -17,7 +17,7 @@ from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
 from corpusmill.io.stores.parquet import parquet_bytes
 from corpusmill.io.stores.store import Store
-from corpusmill.io.text.tokens import TokenOptions, tokenise
+from corpusmill.io.words import TokenOptions, tokenise
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 from helpers.cells import write_h5ad, write_market, write_tenx
 from numcodecs.zstd import Zstd

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
-from corpusmill.io.text.tokens import TokenOptions, tokenise
+from corpusmill.io.words import TokenOptions, tokenise
 
 COUNTS = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [0, 3, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]])
 

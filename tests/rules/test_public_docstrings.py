@@ -20,7 +20,7 @@ PUBLIC = {
     "corpusmill.pipeline.engine.grid": ["GridAlgorithm"],
     "corpusmill.pipeline.ingest.graph": ["ingest_graph"],
     "corpusmill.pipeline.ingest.ingest": ["ingest"],
-    "corpusmill.pipeline.ingest.options": ["IngestOptions"],
+    "corpusmill.pipeline.ingest.job": ["IngestOptions"],
     "corpusmill.pipeline.publishing.mlflow": ["MLflowCallback"],
     "corpusmill.pipeline.models.vectors.vectors": ["WordVectors"],
     "corpusmill.pipeline.models.lda.estimator": ["LDA"],

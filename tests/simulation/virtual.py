@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from corpusmill.pipeline.engine import run
-from corpusmill.pipeline.engine.worker.cache import CACHE, Cache
+from corpusmill.pipeline.engine.worker.buffers import CACHE, Cache
 
 from .world import Fiber, World
 

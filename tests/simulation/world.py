@@ -11,7 +11,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
-from corpusmill.pipeline.engine.worker.cache import Cache
+from corpusmill.pipeline.engine.worker.buffers import Cache
 from greenlet import GreenletExit, getcurrent, greenlet
 
 #: Turns of the scheduler after which a simulation counts as stuck.

@@ -23,7 +23,7 @@ import scipy.sparse
 
 from ....io.matrices.additions import write_anndata
 from ....io.stores.corpus import Corpus
-from ....io.stores.local_files import replacing
+from ....io.stores.filesystems import replacing
 from ...engine.run import RunStore
 from ...models.lda.estimator import LDA
 from ...models.lda.interop import word_counts

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ....io.extras import needing
-from ....io.stores.local_files import replacing
+from ....io.stores.filesystems import replacing
 from .clustering import order_of_rows
 from .consensus import Filter, Group, Selection
 

@@ -17,7 +17,7 @@ import yaml
 
 from ....io.errors import DataError
 from ....io.matrices.anndata import MatrixFile
-from ....io.stores.local_files import replacing
+from ....io.stores.filesystems import replacing
 
 #: Seeds of restarts are drawn from 1 to this number, without it.
 SEED_LIMIT = 2**31 - 1

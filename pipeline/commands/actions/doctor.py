@@ -24,7 +24,7 @@ from ....io.stores.locks import acquire_lock
 from ....io.stores.store import Store
 from ....kernels.simd.tiles import register_bits
 from ...engine.cluster.watch import workers_of
-from ...engine.limits import memory_limits, processor_limits
+from ...engine.memory import memory_limits, processor_limits
 from ...formatting import format_bytes
 
 if TYPE_CHECKING:

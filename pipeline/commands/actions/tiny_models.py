@@ -14,7 +14,7 @@ import scipy.sparse
 
 from ....io.stores.corpus import Corpus
 from ....kernels.jit import cache_folders
-from ...engine.limits import processor_count
+from ...engine.memory import processor_count
 from ...ingest.ingest import corpus_from
 from ...models.base.advice import TrainingWarning
 from ...models.base.estimator import Estimator

@@ -14,7 +14,7 @@ from ...engine.events import Callback, EpochFinished, Event, IngestListener, Ing
 from ...engine.run import RunStore, config_section
 from ...ingest.ingest import check_destination, open_files
 from ...ingest.ingest import ingest as ingest_source
-from ...ingest.options import ingest_options
+from ...ingest.job import ingest_options
 from ...models.base.text import TextEstimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class, new_estimator

@@ -97,7 +97,7 @@ def _explain_failure(error: BaseException) -> Failure:
 def _may_pass(error: BaseException) -> bool:
     """Return whether the disk, the network or a store failed, and not the data: the same command may succeed later."""
     from ....io.errors import StoreFailed
-    from ....io.stores.local_files import NO_SPACE
+    from ....io.stores.filesystems import NO_SPACE
     from ...engine.cluster.open import ClusterUnreachable
 
     if isinstance(error, StoreFailed | ClusterUnreachable | TimeoutError | ConnectionError):
@@ -145,9 +145,8 @@ def with_keys(message: str) -> str:
 @cache
 def _keys() -> dict[str, str]:
     """Return the full key by its last part, where only one section has it and no ordinary sentence."""
-    from ....configs.model_schema import MODEL_SECTIONS
+    from ....configs.model_schema import MODEL_SECTIONS, Section
     from ....configs.schema import CorpusConfig, LocalConfig, RunConfig, SourceConfig
-    from ....configs.section import Section
 
     sections: list[tuple[str, type[Section]]]
     sections = [("cluster", LocalConfig), ("run", RunConfig), ("corpus", CorpusConfig), ("source", SourceConfig)]

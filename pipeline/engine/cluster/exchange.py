@@ -12,7 +12,7 @@ from distributed.utils import sync
 
 from ....kernels.cuda.residents import RESIDENT_SHARE
 from ..device import include_traffic, received, sendable, takes_from_device, with_traffic
-from ..worker.cache import CACHE
+from ..worker.buffers import CACHE
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
     ContributionLost,

@@ -11,7 +11,7 @@ from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..memory import Capacity
-from ..worker.overlap import AHEAD
+from ..worker.buffers import AHEAD
 from .pool import Pool, divided
 
 #: Functions of this package that every step runs at the scheduler or on the workers.

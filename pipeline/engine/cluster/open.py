@@ -30,8 +30,7 @@ from distributed.deploy.utils import nprocesses_nthreads
 from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
-from ..limits import memory_limit, processor_count
-from ..memory import PROCESS_BYTES
+from ..memory import PROCESS_BYTES, memory_limit, processor_count
 from .jobs import AdaptToShards, replacing_lost_jobs
 from .watch import asking_for_worker, no_workers_seconds, workers_of
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....io.messages import pluralize
 from ...formatting import format_bytes, format_duration
-from ..limits import memory_limits, out_of_memory_kills
+from ..memory import memory_limits, out_of_memory_kills
 
 if TYPE_CHECKING:
     from distributed import Client

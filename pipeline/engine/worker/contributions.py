@@ -21,15 +21,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....io.stores.object_stores import REQUESTS
+from ....io.stores.filesystems import REQUESTS
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
 from ..algorithm import Shard, SweepResult, add, add_numbers, nbytes
 from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
 from ..packing import unpack
+from .buffers import AHEAD, start
 from .held import map_deltas
 from .merging import Node, PartialSums
-from .overlap import AHEAD, start
 from .tasks import (
     SHARED,
     AppliedBlock,

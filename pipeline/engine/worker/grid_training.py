@@ -28,9 +28,9 @@ from ..algorithm import add, add_numbers
 from ..device import DeviceCounts, any_on_device, bring_back, takes_from_device
 from ..grid import AnyCellAlgorithm, Cell, ChunkGridAlgorithm, Grid, GridAlgorithm, copies
 from ..memory import UNLIMITED
+from .buffers import start
 from .contributions import FETCH_BYTES, Fetch, Source, merge_blocks
 from .held import HeldArrays, Key, release_files
-from .overlap import start
 from .tasks import AppliedBlock, StepModel, Stopwatch, SweepPhase, check_finite, write_block
 from .transfers import Transfers
 

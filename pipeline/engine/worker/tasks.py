@@ -25,8 +25,7 @@ from ..memory import UNLIMITED
 from ..packing import index_rows, join_blocks, rows_of_block, unpack, unpacked_bytes
 from ..run import RunStore
 from ..training import Training
-from .cache import CACHE, Key
-from .overlap import WriteBehind
+from .buffers import CACHE, Key, WriteBehind
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from typing import Any
 
 from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
-from .cache import CACHE
-from .overlap import AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
+from .buffers import AHEAD, CACHE, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
 from .tasks import (
     SHARED,
     Job,

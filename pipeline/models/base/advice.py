@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ....io.messages import listed, pluralize
 from ....io.stores.corpus import Corpus
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ...engine.algorithm import PreviousModel
 from ...engine.data import TrainingData
 

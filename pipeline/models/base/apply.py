@@ -16,12 +16,12 @@ from ....io.errors import DataError
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, JsonObject, Store
-from ....io.text.vocabulary import find_word_ids, translate_words
+from ....io.words import find_word_ids, translate_words
 from ....kernels import random
 from ...engine.algorithm import add
 from ...engine.data import DataRef, TrainingData, reference
 from ...engine.executors import Executor, Result, Task, executor_for
-from ...engine.worker.cache import CACHE
+from ...engine.worker.buffers import CACHE
 from ..vectors.similarity import row_lengths, top_indices, unit_vector
 from .sparse_rows import select_tokens, split_mask
 

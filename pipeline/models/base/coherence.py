@@ -12,7 +12,7 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.messages import listed, pluralize
 from ....io.stores.corpus import Corpus
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ....kernels import coherence as kernels
 from ...engine.data import DataRef, reference
 from ...engine.executors import executor_for

@@ -29,11 +29,11 @@ from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, config_section, versions
 from ...engine.training import Advice, Alternative, Cut, Training
 from ...topics import WordGroup
-from .fit_options import FitOptions, run_folder
 from .in_use import model_in_use
 from .inputs import (
     CheckedInput,
     DataLike,
+    FitOptions,
     InputMatrix,
     MatrixColumns,
     TransformOutput,
@@ -45,6 +45,7 @@ from .inputs import (
     drop_outgrown_columns,
     named,
     read_input,
+    run_folder,
 )
 from .saved import (
     ARRAYS_FOLDER,

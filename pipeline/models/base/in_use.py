@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ....io.errors import DataError
-from ....io.stores.commit import read_commit
+from ....io.stores.conditional import read_commit
 from ....io.stores.store import JsonObject, Store
 from ...engine.run import config_section
 

@@ -1,4 +1,4 @@
-"""Matrices that users pass to estimators: NumPy, SciPy and Dask arrays, data frames, AnnData, lists of rows.
+"""What users pass to estimators: documents, matrices in all their forms, and the options of ``fit``.
 
 Further matrices must have the columns of the one that a model was trained on. Messages follow those of scikit-learn,
 whose users search for them, and whose checks compare some of them.
@@ -6,16 +6,20 @@ whose users search for them, and whose checks compare some of them.
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy
 
+from ....configs.validation import plain_number
 from ....io.data import Data, Kind, is_table, recognise, refusal
 from ....io.errors import DataError
 from ....io.extras import needing
@@ -24,13 +28,19 @@ from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.memory import matrix_of
 from ....io.matrices.names import check_unique
 from ....io.stores.corpus import Corpus
+from ....io.stores.in_memory import url_in_memory
 from ....io.stores.matrix import Matrix, MatrixBlock, first_marked_entry
 from ....io.stores.store import JsonObject
-from ....io.text.vocabulary import words_of
+from ....io.words import words_of
 from ...engine.data import TrainingData
+from ...engine.events import Callback
+from ...engine.executors import Executor, OnDask
 from ...ingest.ingest import corpus_from
 from .advice import warn_user
 from .saved import TrainedModel
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class SupportsArray(Protocol):
@@ -385,3 +395,67 @@ def _listed(names: list[str]) -> str:
     if len(names) > 5:
         shown.append("- ...\n")
     return "".join(shown)
+
+
+# --- the options of fit ---
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The options of ``fit``, which `Estimator.fit` documents."""
+
+    client: "Client | None" = None
+    run: str | os.PathLike[str] | None = None
+    callbacks: Sequence[Callback] = ()
+    held_out: DataLike | None = None
+    evaluate_every: int | None = None
+    config: JsonObject | None = None
+    dashboard: bool = True
+    vocabulary: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for an option of the wrong type, and ValueError for one out of range."""
+        if self.run is not None and not isinstance(self.run, str | os.PathLike):
+            raise TypeError(f"run is {_shown(self.run)}: pass the path or URL of a folder")
+        every = plain_number(self.evaluate_every)
+        object.__setattr__(self, "evaluate_every", every)
+        if every is not None and not is_count(every):
+            raise ValueError(f"evaluate_every is {_shown(every)}: choose an integer of 0 or more, or None")
+        if not isinstance(self.callbacks, Sequence) or isinstance(self.callbacks, str):
+            raise TypeError(
+                f"callbacks is {_shown(self.callbacks)}: pass a list of functions, such as callbacks=[ProgressLines()]"
+            )
+        for callback in self.callbacks:
+            if not callable(callback):
+                raise TypeError(f"callbacks contains {_shown(callback)}, which is not a function: pass functions only")
+
+    def all_callbacks(self, executor: Executor) -> list[Callback]:
+        """Return the callbacks, and that of the dashboard if it is wanted and the executor has one."""
+        callbacks = list(self.callbacks)
+        if self.dashboard and isinstance(executor, OnDask):
+            # This module imports distributed, which takes a third of a second.
+            from ...views.dashboard import publish
+
+            callbacks.append(publish(executor.client))
+        return callbacks
+
+
+def _shown(value: object) -> str:
+    """Return the name of a function or of its class, or the start of any other value's representation."""
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return repr(value)[:40]
+
+
+@contextmanager
+def run_folder(url: str | os.PathLike[str] | None, is_small: bool = False) -> Iterator[str]:
+    """Yield ``url``, or a temporary folder that is removed afterwards. A small run has a store in memory instead."""
+    if url is not None:
+        yield os.fspath(url)
+        return
+    if is_small:
+        with url_in_memory() as url:
+            yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="corpusmill-run-", ignore_cleanup_errors=True) as folder:
+        yield folder

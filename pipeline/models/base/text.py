@@ -13,7 +13,7 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import JsonObject, Store
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ...engine.data import TrainingData
 from ...engine.executors import Task, executor_for
 from ...ingest.ingest import corpus_from, documents_of

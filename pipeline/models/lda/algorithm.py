@@ -29,13 +29,12 @@ from ...engine.algorithm import (
     Shard,
     SweepResult,
 )
+from ...engine.data import cut_blocks
 from ...engine.device import kernels
-from ..base.blocks import cut_blocks
 from . import priors
 from .continuation import PreviousTopics
-from .late_counts import TopicCounts, counted, uncounted
 from .scores import TopicScores
-from .word_topics import kernel_blocks
+from .word_topics import TopicCounts, counted, kernel_blocks, uncounted
 
 #: Maximum number of shards if all workers have a CUDA device. It keeps the counts of a shard in a table of all words
 #: and topics, which takes long to clear and to compress.

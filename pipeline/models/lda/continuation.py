@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....io.stores.store import Arrays
-from ....io.text.vocabulary import find_word_ids, merge_vocabularies
+from ....io.words import find_word_ids, merge_vocabularies
 from ....kernels.lda.counts import topic_totals
 from ...engine.algorithm import PreviousModel
 from ..base.saved import TrainedModel

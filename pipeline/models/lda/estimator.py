@@ -11,12 +11,12 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.algorithm import AnyAlgorithm
+from ...engine.data import cut_blocks
 from ...engine.device import resolve_device
 from ...engine.grid import has_grid
 from ...engine.training import Advice
 from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_data
-from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
@@ -27,9 +27,8 @@ from .algorithm import LdaAlgorithm
 from .continuation import PreviousTopics, merge_models
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .minibatch import MinibatchGibbs
-from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins
+from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins, seed_counts
 from .samplers import SAMPLERS
-from .seeds import seed_counts
 from .word_topics import list_entries, top_words
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from ....kernels.lda.changing_rows import DocumentRows, WordRows, padded
 from ....kernels.lda.counts import WordCounts
 from ....kernels.lda.model import ModelBlock, TokenOrder, token_order
 from ...engine.algorithm import Address, MemoryEstimate, SweepResult
+from ...engine.data import cut_blocks
 from ...engine.grid import Cell, ChunkGridAlgorithm
-from ..base.blocks import cut_blocks
 from .algorithm import LdaAlgorithm
 
 #: The default number of blocks: at most MOST_BLOCKS, or more if rows would have more than ROW_TOKENS tokens otherwise;

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....io.extras import needing
 from ....io.stores.corpus import Corpus
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ..base.saved import TrainedModel
 from .word_topics import list_entries
 

@@ -1,20 +1,34 @@
-"""Word-topic counts B in blocks of words.
+"""Word-topic counts: B in blocks of words, and the deltas of B.
 
 A block has B's sparse rows for consecutive words: ``row_ptr`` (W + 1,) int64, ``topics`` (nnz,) uint16, ascending in
 each row, and ``counts`` (nnz,) int32.
+
+On the CPU, the topics of a chunk are counted when the deltas of several chunks are merged. Then most words have topics
+in many of the chunks, and one table is written instead of one per chunk. Until then, the delta refers to the chunk's
+arrays.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
 from ....io.stores.store import Arrays
-from ....kernels.lda import inference as kernels
+from ....kernels.lda.chunk_counts import ChunkTopics, count_chunks
+from ....kernels.lda.counts import WordCounts
+from ....kernels.lda.inference import copy_ranges
 from ....kernels.lda.model import ModelBlock
-from ...engine.algorithm import ModelView
+from ...engine.algorithm import Merge, ModelView
+from ...engine.device import kernels
+from ...engine.packing import pack_counts
 from ..base.sparse_rows import row_of_each_entry
+
+#: The array of a delta that is not counted yet: its first word, and the one after its last word.
+_WORDS = "words"
+#: Adds tables of the same words, with this number of topics.
+MergeMany = Callable[[Sequence[WordCounts], int], WordCounts]
 
 
 def kernel_block(block: Arrays, shared: Arrays, first_word: int, n_words: int) -> ModelBlock:
@@ -104,7 +118,7 @@ def gather_rows(words: np.ndarray, blocks: Iterable[Arrays]) -> Arrays:
     for positions, part in parts:
         starts = part["row_ptr"][:-1]
         targets = row_ptr[positions]
-        kernels.copy_ranges(part["topics"], part["counts"], starts, topics, counts, targets, lengths[positions])
+        copy_ranges(part["topics"], part["counts"], starts, topics, counts, targets, lengths[positions])
     return {"row_ptr": row_ptr, "topics": topics, "counts": counts}
 
 
@@ -115,7 +129,7 @@ def _copy_rows(block: Arrays, rows: np.ndarray) -> Arrays:
     row_ptr = np.r_[0, np.cumsum(lengths)]
     topics = np.empty(row_ptr[-1], np.uint16)
     counts = np.empty(row_ptr[-1], np.int32)
-    kernels.copy_ranges(block["topics"], block["counts"], starts, topics, counts, row_ptr[:-1], lengths)
+    copy_ranges(block["topics"], block["counts"], starts, topics, counts, row_ptr[:-1], lengths)
     return {"row_ptr": row_ptr, "topics": topics, "counts": counts}
 
 
@@ -131,3 +145,53 @@ def top_words(blocks: Iterable[Arrays], n_topics: int, n_words: int) -> list[lis
             best[k] += zip(words[largest].tolist(), counts[largest].tolist(), strict=True)
     # Each group of words contributed its own largest counts.
     return [sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:n_words] for pairs in best]
+
+
+# --- deltas ---
+
+
+def uncounted(chunk: Chunk, z: np.ndarray, words: tuple[int, int]) -> Arrays:
+    """Return a delta for the topics ``z`` (T,) uint16 of a chunk. Only tokens of some words will be counted."""
+    topics = ChunkTopics(chunk.group_ptr, chunk.word_ids, chunk.word_ptr, z)
+    return topics._asdict() | {_WORDS: np.array(words)}
+
+
+def counted(delta: Arrays, n_topics: int) -> Arrays:
+    """Return the counts of a delta."""
+    return delta if _WORDS not in delta else _count([delta], n_topics)._asdict()
+
+
+@dataclass(frozen=True)
+class TopicCounts(Merge):
+    """Adds counts of topics by word, exactly: on a CUDA device if some of them are there."""
+
+    n_topics: int
+    block_bytes: int  # of a block of the model at most; `LdaAlgorithm.memory` counts three times as many for deltas
+    device: str
+
+    def add(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
+        """Return the sum of the counts. Topics that were to be counted later are counted now."""
+        return add_up(deltas, self.n_topics, kernels("lda.esca", self.device).merge_many)
+
+    def exact_bytes(self, step: int) -> int:
+        """Return as many bytes as a block of the model can have."""
+        return self.block_bytes
+
+    def pack(self, arrays: Arrays) -> Arrays:
+        """Pack rows of counts into a quarter of their size or less."""
+        return pack_counts(arrays, "topics", self.device)
+
+
+def add_up(deltas: Sequence[Arrays], n_topics: int, merge_many: MergeMany) -> Arrays:
+    """Add up deltas of the same words, counted or not; return the sum of their counts, which ``merge_many`` adds."""
+    tables = [WordCounts(**delta) for delta in deltas if _WORDS not in delta]
+    waiting = [delta for delta in deltas if _WORDS in delta]
+    if waiting:
+        tables.append(_count(waiting, n_topics))
+    return merge_many(tables, n_topics)._asdict()
+
+
+def _count(deltas: Sequence[Arrays], n_topics: int) -> WordCounts:
+    first, stop = deltas[0][_WORDS].tolist()
+    chunks = [ChunkTopics(**{name: delta[name] for name in ChunkTopics._fields}) for delta in deltas]
+    return count_chunks(chunks, (first, stop), n_topics)

@@ -13,16 +13,15 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.store import Arrays
-from ....io.text.vocabulary import merge_vocabularies
+from ....io.words import merge_vocabularies
 from ...engine.algorithm import AnyAlgorithm
-from ...engine.data import TrainingData
+from ...engine.data import TrainingData, equal_blocks
 from ...engine.device import resolve_device
 from ...engine.executors import Task
 from ...engine.training import Alternative
 from ...topics import Topic, TopicWord
 from ..base import apply
 from ..base.advice import warn_of_data
-from ..base.blocks import equal_blocks
 from ..base.inputs import CheckedInput, DataLike, InputMatrix, MatrixColumns, corpus_of, read_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState

@@ -13,7 +13,7 @@ import numpy as np
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products

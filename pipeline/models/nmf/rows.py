@@ -18,7 +18,7 @@ from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import CHUNK_NUMBERS, DenseMatrixChunk, Matrix, MatrixBlock, SparseMatrixChunk, write_matrix
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ....kernels.nmf import products, slices
 from ....kernels.nmf.sums import gram_matrix
 from ...engine.algorithm import PreviousModel

@@ -18,11 +18,10 @@ from ....io.readers.source import find_files, stored_url
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.store import Store
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ...ingest.graph import ingest_graph
 from ..base.advice import warn_of_text
-from ..base.fit_options import FitOptions
-from ..base.inputs import CheckedInput, DataLike, TransformOutput
+from ..base.inputs import CheckedInput, DataLike, FitOptions, TransformOutput
 from ..base.saved import SavedModel
 from ..other_names import explain_parameters
 from ..skip_gram.estimator import SkipGramEstimator

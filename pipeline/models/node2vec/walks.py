@@ -23,15 +23,15 @@ from ....io.stores.corpus import LOCK, ChunkInfo, Corpus, commit_corpus, vocabul
 from ....io.stores.graph import Graph
 from ....io.stores.locks import acquire_lock
 from ....io.stores.store import Arrays, Store
-from ....io.text.vocabulary import count_table, rank
+from ....io.words import count_table, rank
 from ....kernels import random
 from ....kernels.node2vec import walks as kernels
 from ...engine.device import kernels as kernels_on
 from ...engine.executors import Executor, executor_for
 from ...engine.memory import limit_for, usable_bytes
-from ...engine.worker.cache import CACHE
+from ...engine.worker.buffers import CACHE
 from ...formatting import format_bytes
-from ...ingest.chunks import default_chunk_tokens
+from ...ingest.steps import default_chunk_tokens
 from ...version import corpusmill_version
 
 if TYPE_CHECKING:

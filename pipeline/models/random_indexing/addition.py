@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from ....io.errors import DataError
 from ....io.stores.store import Arrays, JsonObject
-from ....io.text.vocabulary import find_word_ids, merge_vocabularies, rank
+from ....io.words import find_word_ids, merge_vocabularies, rank
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ..base.inputs import columns_of

@@ -7,16 +7,15 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.text.vocabulary import stop_list
+from ....io.words import stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ...engine.algorithm import AnyAlgorithm
+from ...engine.data import cut_equally, equal_blocks
 from ...engine.device import resolve_device
 from ...engine.training import Advice
-from ..base.blocks import cut_equally, equal_blocks
-from ..base.fit_options import FitOptions
-from ..base.inputs import DataLike, checked_input
+from ..base.inputs import DataLike, FitOptions, checked_input
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
 from ..base.text import TextEstimator

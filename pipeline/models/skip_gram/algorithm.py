@@ -17,7 +17,7 @@ import numpy as np
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
-from ....io.text.vocabulary import find_word_ids
+from ....io.words import find_word_ids
 from ....kernels import random
 from ....kernels.word2vec import text as text_kernels
 from ....kernels.word2vec.skip_gram import loss

@@ -10,14 +10,13 @@ from ....io.data import Kind, recognise
 from ....io.errors import DataError
 from ....io.messages import pluralize
 from ....io.stores.corpus import Corpus
-from ....io.text.vocabulary import merge_vocabularies, rank
+from ....io.words import merge_vocabularies, rank
 from ...engine.algorithm import MAX_SHARDS
 from ...engine.data import count_shards
 from ...engine.device import resolve_device
 from ...engine.training import Advice, Alternative
 from ...topics import WordGroup
-from ..base.fit_options import FitOptions
-from ..base.inputs import CheckedInput, DataLike
+from ..base.inputs import CheckedInput, DataLike, FitOptions
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import TextEstimator
 from ..vectors.vectors import WordVectors

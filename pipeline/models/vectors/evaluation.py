@@ -7,7 +7,7 @@ import fsspec
 import numpy as np
 
 from ....io.errors import DataError
-from ....io.stores.object_stores import explained_errors
+from ....io.stores.filesystems import explained_errors
 from .similarity import row_lengths
 
 #: Only this number of the most frequent words is used, unless the caller sets another limit.

@@ -19,8 +19,8 @@ from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
 from corpusmill.io.readers.source import Partition, SourceFile, line_blocks
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
+from corpusmill.io.stores.filesystems import explained_errors
 from corpusmill.io.stores.locks import acquire_lock
-from corpusmill.io.stores.object_stores import explained_errors
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished

@@ -17,7 +17,7 @@ from corpusmill.io.errors import DataError
 from corpusmill.io.stores import zarr_files
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.local_files import replacing
+from corpusmill.io.stores.filesystems import replacing
 from corpusmill.io.stores.store import Store
 from corpusmill.io.stores.zarr_files import CHUNK_ELEMENTS
 from fsspec.implementations.memory import MemoryFileSystem

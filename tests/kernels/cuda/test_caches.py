@@ -6,13 +6,13 @@ import weakref
 
 import numpy as np
 import pytest
-from corpusmill.kernels.cuda import array_map, caches, memory
+from corpusmill.kernels.cuda import caches, memory, residents
 from helpers.on_device import on_device
 
 
 def test_values_are_found_by_the_arrays_themselves_in_order_of_last_use():
     first, second = np.zeros(3), np.zeros(3)
-    found = array_map.ArrayMap()
+    found = residents.ArrayMap()
     found.put((first,), "first")
     found.put((second,), "second")
     found.put((first, second), "both")
@@ -26,7 +26,7 @@ def test_values_are_found_by_the_arrays_themselves_in_order_of_last_use():
 
 def test_an_entry_ends_with_the_first_of_its_arrays():
     arrays = [np.zeros(1), np.zeros(1)]
-    found = array_map.ArrayMap()
+    found = residents.ArrayMap()
     found.put(tuple(arrays), "both")
     assert list(found.pop_dead()) == []
     arrays.pop()
@@ -36,8 +36,8 @@ def test_an_entry_ends_with_the_first_of_its_arrays():
 
 def test_a_new_array_with_the_id_of_a_dead_one_has_no_value(monkeypatch):
     old, new = np.zeros(1), np.ones(1)
-    monkeypatch.setattr(array_map, "_key", lambda arrays: (7,) * len(arrays))
-    found = array_map.ArrayMap()
+    monkeypatch.setattr(residents, "_key", lambda arrays: (7,) * len(arrays))
+    found = residents.ArrayMap()
     found.put((old,), "old")
     assert found.get((new,)) is None
     del old

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from corpusmill.kernels.text.characters import N_CODES, OUTSIDE, character_table, special_capitals
+from corpusmill.kernels.text.words import N_CODES, OUTSIDE, character_table, special_capitals
 
 CHARACTERS = [chr(code) for code in range(N_CODES) if not 0xD800 <= code < 0xE000]
 

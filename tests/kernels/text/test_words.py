@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from corpusmill.kernels.text.characters import character_table
-from corpusmill.kernels.text.words import FIRST_WORDS, WordTable
+from corpusmill.kernels.text.words import FIRST_WORDS, WordTable, character_table
 from helpers.naive_words import words_of_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -171,7 +171,7 @@ def test_nothing_is_kept_for_a_run_that_is_over(corpus, cluster, tmp_path):
 
 
 def _cached_bytes():
-    from corpusmill.pipeline.engine.worker.cache import CACHE
+    from corpusmill.pipeline.engine.worker.buffers import CACHE
 
     return CACHE.nbytes
 

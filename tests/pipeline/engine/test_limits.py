@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from corpusmill.pipeline.engine.cluster.watch import _describe_killed
-from corpusmill.pipeline.engine.limits import memory_limits, out_of_memory_kills, processor_limits
+from corpusmill.pipeline.engine.memory import memory_limits, out_of_memory_kills, processor_limits
 from helpers.groups import real_group, write_groups, write_limit
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +70,7 @@ def test_kills_of_the_own_group_are_counted(tmp_path):
 
 
 def test_a_real_group_inside_another_one_is_found():
-    code = "from corpusmill.pipeline.engine.limits import memory_limit; print(memory_limit())"
+    code = "from corpusmill.pipeline.engine.memory import memory_limit; print(memory_limit())"
     with real_group(300 << 20, 400 << 20) as folder:
         if folder is None:
             pytest.skip("this machine allows no control groups")

@@ -12,7 +12,7 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.engine.worker.overlap import Pace, ReadAhead, WriteBehind
+from corpusmill.pipeline.engine.worker.buffers import Pace, ReadAhead, WriteBehind
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 

@@ -18,14 +18,14 @@ import scipy.sparse
 from corpusmill.io.errors import DataError
 from corpusmill.io.matrices.memory import row_blocks
 from corpusmill.pipeline.commands.actions.inspect import inspect
-from corpusmill.pipeline.ingest.chunks import (
+from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
+from corpusmill.pipeline.ingest.steps import (
     MAX_CHUNK_TOKENS,
     MIN_CHUNK_TOKENS,
     MIN_CHUNKS,
     ChunkCutter,
     default_chunk_tokens,
 )
-from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
 from corpusmill.pipeline.ingest.tasks import is_held_out
 from helpers.documents import source_words, words_of, write_source
 from hypothesis import given, settings

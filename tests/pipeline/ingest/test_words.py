@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from corpusmill.io.readers.batches import Batch
-from corpusmill.io.text.tokens import TOKEN_PATTERN, TokenOptions
-from corpusmill.pipeline.ingest.words import PartitionWords
+from corpusmill.io.words import TOKEN_PATTERN, TokenOptions
+from corpusmill.pipeline.ingest.tasks import PartitionWords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,6 +1,6 @@
 """The cache of a worker: what it keeps, and what makes place for values that are read for every chunk."""
 
-from corpusmill.pipeline.engine.worker.cache import Cache
+from corpusmill.pipeline.engine.worker.buffers import Cache
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 """Cutting a model's rows into blocks."""
 
 import numpy as np
-from corpusmill.pipeline.models.base.blocks import cut_blocks, cut_equally, equal_blocks
+from corpusmill.pipeline.engine.data import cut_blocks, cut_equally, equal_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 

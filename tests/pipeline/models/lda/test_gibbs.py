@@ -11,12 +11,12 @@ import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.pipeline.engine import plan
+from corpusmill.pipeline.engine.data import equal_blocks
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
-from corpusmill.pipeline.models.base.blocks import equal_blocks
 from corpusmill.pipeline.models.lda import gibbs
 from corpusmill.pipeline.models.lda.gibbs import WordOrderGibbs, joined
 from helpers.toy import write_topic_corpus

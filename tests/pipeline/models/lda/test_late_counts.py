@@ -6,8 +6,8 @@ from corpusmill import LDA
 from corpusmill.kernels.lda.counts import count_words, merge_many
 from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.lda.late_counts import add_up, counted, uncounted
 from corpusmill.pipeline.models.lda.samplers import Esca
+from corpusmill.pipeline.models.lda.word_topics import add_up, counted, uncounted
 from helpers.lda_cases import random_topics, small_chunk
 
 N_TOPICS = 7

@@ -7,7 +7,7 @@ from corpusmill.pipeline.engine.algorithm import Address, Shard, nbytes
 from corpusmill.pipeline.engine.memory import Capacity
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.engine.worker.cache import CACHE
+from corpusmill.pipeline.engine.worker.buffers import CACHE
 from corpusmill.pipeline.engine.worker.tasks import StepModel
 from helpers.toy import job_of, write_topic_corpus
 

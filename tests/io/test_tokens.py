@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from corpusmill.io.readers.batches import Bag, Batch
-from corpusmill.io.text.tokens import TOKEN_PATTERN, TokenOptions, character_run, tokenise
+from corpusmill.io.words import TOKEN_PATTERN, TokenOptions, character_run, tokenise
 
 
 @pytest.mark.parametrize(

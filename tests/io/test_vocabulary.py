@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from corpusmill.io import words as voc
 from corpusmill.io.errors import DataError
-from corpusmill.io.text import vocabulary as voc
-from corpusmill.io.text.tokens import TOKEN_PATTERN
+from corpusmill.io.words import TOKEN_PATTERN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,1 +1,0 @@
-"""Splitting text into words, and vocabularies."""

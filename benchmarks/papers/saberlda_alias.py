@@ -18,7 +18,6 @@ from unittest import mock
 
 import numpy as np
 from corpusmill.kernels.cuda.arrays import DeviceArray
-from corpusmill.kernels.cuda.exact import multiply64
 from corpusmill.kernels.cuda.jit import device, kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca
@@ -26,6 +25,7 @@ from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
 from corpusmill.kernels.cuda.lda.model import Place, phi_without_token, to_device_model
 from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
 from corpusmill.kernels.cuda.memory import allocate, cached_copy, derived, upload
+from corpusmill.kernels.cuda.port import multiply64
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import ALL_LANES, WARP
 from corpusmill.kernels.lda.counts import SIXTEEN

@@ -7,13 +7,13 @@ from unittest import mock
 
 import numpy as np
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.exact import multiply64
 from corpusmill.kernels.cuda.jit import device, lean_kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca as by_words
 from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
 from corpusmill.kernels.cuda.lda.model import Word, phi_without_token
 from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
+from corpusmill.kernels.cuda.port import multiply64
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import ALL_LANES, WARP
 from corpusmill.kernels.lda.counts import SIXTEEN

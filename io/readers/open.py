@@ -1,16 +1,19 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..data import Kind, items_of, recognise, refusal
 from ..errors import DataError
 from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
-from . import demo
-from .batches import ReadOptions
+from .batches import Batch, ReadOptions
 from .content import CHECKED_FILES, check_encoding, check_encoding_name, check_is_text, format_by_content
 from .delimited import CSVReader
 from .dialect import check_characters
@@ -21,7 +24,7 @@ from .market import TenXFolderReader, TransposedMatrixMarketReader, is_tenx_fold
 from .matrices import AnnDataReader, AnnDataZarrReader, MatrixReader, NpzReader, TenXReader
 from .memory import DocumentsReader
 from .reader import Reader
-from .source import Paths, SourceFile, find_files, find_folders, is_folder, path_list
+from .source import Partition, Paths, SourceFile, find_files, find_folders, is_folder, path_list
 from .svmlight import LDACReader, SVMLightReader
 from .tables import ArrowReader, ParquetReader
 from .triples import DocwordReader, MatrixMarketReader
@@ -92,6 +95,8 @@ _CHOICES = {
     "on_bad_line": ("error", "skip", "quarantine"),
     "names": (None, "id", "name"),
 }
+#: Begins the name of a text that comes with this package, for a quick start without data.
+DEMO_PREFIX = "demo:"
 
 
 def open_source(source: Paths, options: ReadOptions) -> Reader:
@@ -100,8 +105,8 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     Raises DataError if nothing is found or if formats are mixed, and ValueError for a bad option.
     """
     _check_values(options)
-    if isinstance(source, str) and source.startswith(demo.PREFIX):
-        return demo.open_demo(source, options)
+    if isinstance(source, str) and source.startswith(DEMO_PREFIX):
+        return open_demo(source, options)
     format_name = options.format
     if format_name == "auto":
         format_name = _folder_format(source) or ""
@@ -202,3 +207,28 @@ def _format_of(file: SourceFile) -> str:
     if PurePosixPath(file.url).name.startswith("docword."):
         return "docword"
     return _EXTENSIONS.get(file.extension, "lines")
+
+
+# --- a text that comes with this package ---
+
+
+class KingJamesReader(Reader):
+    """The King James Bible, which is in the public domain: 1,189 chapters, each a document."""
+
+    kind = "KingJames"
+
+    def __init__(self, options: ReadOptions):
+        super().__init__((SourceFile(f"{DEMO_PREFIX}kjv", "kjv", 0, ""),), options)
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield all chapters."""
+        content = resources.files("corpusmill.configs").joinpath("kjv.parquet").read_bytes()
+        chapters = pq.read_table(pa.BufferReader(content)).combine_chunks()
+        yield Batch(chapters["key"].chunk(0), chapters["text"].cast(pa.large_string()).chunk(0))
+
+
+def open_demo(source: str, options: ReadOptions) -> Reader:
+    """Return the reader of ``demo:kjv``, the only demo; raise DataError for another name."""
+    if source != f"{DEMO_PREFIX}kjv":
+        raise DataError(f"{source}: no such demo; choose {DEMO_PREFIX}kjv")
+    return KingJamesReader(options)

@@ -1,4 +1,6 @@
-"""How much pinned memory of the host a worker with a device has. Without Numba, because the plan of a run needs it.
+"""What the plan of a run must know of a worker with a device: its pinned memory of the host, and how it is kept busy.
+
+Without Numba, because the process that plans loads no CUDA.
 
 Pinned memory is memory that the device reads and writes directly. The operating system cannot move it, and it takes
 long to allocate, so it is kept and used again: see ``memory.py`` for the buffers of copies, and ``pinned.py`` for
@@ -15,6 +17,14 @@ LIMIT_BYTES = 512 << 20
 FREE_BYTES = 128 << 20
 #: A buffer holds a result that is at least this part of it, so that small results do not take the largest buffers.
 MIN_FILL = 0.5
+#: Tokens of a chunk for whose sweep a device needs about as long as the host for its launches, by module of kernels.
+#: Smaller chunks leave the device idle most of the time. The size makes no difference to the other modules.
+BUSY_TOKENS = {
+    "lda.esca": 1 << 22,
+    "lda.collapsed": 1 << 22,
+    "nmf.hals": 1 << 19,
+    "random_indexing.accumulate": 1 << 19,
+}
 
 
 def pinned_bytes(threads: int, results: int) -> int:

@@ -7,8 +7,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from ...io.errors import DataError
-from ...kernels.cuda.busy import BUSY_TOKENS
-from ...kernels.cuda.host_memory import pinned_bytes
+from ...kernels.cuda.host_memory import BUSY_TOKENS, pinned_bytes
 from ...kernels.jit import cache_folder
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate, Needs

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...io.errors import DataError
 from ...io.stores.store import Arrays, JsonObject
-from ..models.base.capabilities import HasWordVectors
+from ..models.base.text import HasWordVectors
 from ..models.vectors.similarity import row_lengths, top_indices
 from ..models.vectors.vectors import WordVectors
 from .layout import map_points, reduce_dimensions, squared_distances

@@ -20,8 +20,7 @@ from ..engine.run import versions as software_versions
 from ..ingest.ingest import ingest
 from ..ingest.job import ingest_options
 from ..models.base.advice import TrainingWarning
-from ..models.base.capabilities import SupportsForget
-from ..models.base.text import TextEstimator
+from ..models.base.text import SupportsForget, TextEstimator
 from ..models.registry import load_model, new_estimator
 from ..views.history import is_engine_metric
 from .gate import MATCHING, better_score, is_finite, last_score, reason_to_refuse

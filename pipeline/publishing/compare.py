@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...io.errors import DataError
-from ..models.base.capabilities import HasWordVectors
 from ..models.base.estimator import Estimator
+from ..models.base.text import HasWordVectors
 from ..models.base.topics import TopicModel
 from ..models.registry import load_model
 from ..models.vectors.similarity import top_indices

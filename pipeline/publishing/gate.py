@@ -7,8 +7,8 @@ import numpy as np
 
 from ...configs.schema import RetrainConfig
 from ...io.stores.store import Arrays
-from ..measures import HELD_OUT_MEASURES
 from ..models.base.estimator import Estimator
+from ..views.early_stopping import HELD_OUT_MEASURES
 from .versions import VersionFacts, VersionRecord
 
 #: How well the halves of held-out documents find each other, for models that report no score.

@@ -20,7 +20,7 @@ from ...io.readers.reader import Reader
 from ...io.readers.source import SourceFile, find_files
 from ...io.stores.store import DATA_KINDS, Store
 from ..ingest.job import ingest_options
-from ..models.base.capabilities import SupportsForget
+from ..models.base.text import SupportsForget
 from ..models.own import OwnModel
 from ..models.registry import estimator_class, new_estimator
 from .gate import MEASURES

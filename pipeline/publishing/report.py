@@ -9,10 +9,10 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import Store, split_path
 from ..engine.run import RunStore, model_kind
 from ..formatting import model_title
-from ..models.base.capabilities import HasWordVectors
 from ..models.base.estimator import Estimator
 from ..models.base.in_use import model_place
 from ..models.base.saved import has_model, read_model_meta
+from ..models.base.text import HasWordVectors
 from ..models.base.topics import TopicModel
 from ..models.nmf.restarts import RestartedEstimator
 from ..models.own import check_trusted

@@ -2,7 +2,7 @@
 
 import pytest
 from click.testing import CliRunner
-from corpusmill.kernels.cuda.busy import BUSY_TOKENS
+from corpusmill.kernels.cuda.host_memory import BUSY_TOKENS
 from helpers.on_device import emulated, on_device
 
 from benchmarks.gpu import prediction

@@ -33,10 +33,10 @@ from ...lda.esca import DENSE
 from ...lda.model import ModelBlock
 from ...simd.lanes import LANES
 from ..arrays import Compiled, DeviceArray
-from ..exact import multiply64
 from ..jit import device, lean_kernel
 from ..launch import launch
 from ..memory import allocate, cached_copies, cached_copy, derived, download, zeros
+from ..port import multiply64
 from ..random import uniform64
 from ..warp import ALL_LANES, WARP, ballot, tree_search
 from .document_counts import DocumentRows, add_dense_rows, count_documents, entry_bounds

@@ -21,10 +21,10 @@ from numba import cuda, float32, float64, int32
 
 from ...lda.model import ModelBlock, PriorTerms, make_prior
 from ..arrays import Compiled, DeviceArray
-from ..exact import multiply64
 from ..jit import device
 from ..launch import shared_memory_limit
 from ..memory import cached_copies, cached_copy, derived, workspace
+from ..port import multiply64
 from ..warp import ALL_LANES, WARP, prefix_sum, tree_nodes
 
 

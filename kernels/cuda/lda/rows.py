@@ -20,8 +20,8 @@ from numba import cuda
 from ...lda.counts import MAX_COUNT, SIXTEEN
 from ...simd.lanes import LANES
 from ..arrays import DeviceArray
-from ..exact import multiply32
 from ..jit import device
+from ..port import multiply32
 from ..warp import ALL_LANES, ballot
 from .document_counts import DocumentRows
 

@@ -17,11 +17,10 @@ from ...node2vec import walks as cpu
 from ...node2vec.walks import Walker
 from .. import random
 from ..arrays import DeviceArray
-from ..exact import multiply64
 from ..jit import device, kernel
 from ..launch import launch
 from ..memory import allocate, cached_copies, cached_copy, download, on_device, upload
-from ..port import to_device
+from ..port import multiply64, to_device
 
 #: Threads per block: few, since a block is as slow as its longest walk.
 THREADS = 64

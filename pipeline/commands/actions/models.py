@@ -8,9 +8,9 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.messages import other_case
 from ....io.stores.corpus import Corpus
-from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
+from ...models.base.text import HasWordVectors
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...models.registry import load_model

@@ -35,6 +35,13 @@ from .inputs import (
 if TYPE_CHECKING:
     from distributed import Client
 
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ..vectors.vectors import WordVectors
+
 
 class TextEstimator(Estimator):
     """Base class of the models that apply to documents. They train on a corpus, unless they open other data as well."""
@@ -399,3 +406,23 @@ def held_out_documents(held_out: DataLike, data: Corpus, caller: str) -> Corpus:
             "held_out is a matrix: pass documents, a corpus or its path, or pass the matrix to score after fit"
         )
     return corpus_from(read, vocabulary=data.vocabulary)
+
+
+# --- what only some models can do ---
+
+
+@runtime_checkable
+class HasWordVectors(Protocol):
+    """A model that has one vector per word."""
+
+    @property
+    def wv(self) -> "WordVectors":
+        """The word vectors."""
+
+
+@runtime_checkable
+class SupportsForget(Protocol):
+    """A model from which documents can be subtracted exactly."""
+
+    def forget(self, data: Corpus, *, client: "Client | None" = None, run: str | None = None) -> object:
+        """Subtract documents that the model was trained on."""

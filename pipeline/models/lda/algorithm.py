@@ -32,9 +32,8 @@ from ...engine.algorithm import (
 from ...engine.data import cut_blocks
 from ...engine.device import kernels
 from . import priors
-from .continuation import PreviousTopics
 from .scores import TopicScores
-from .word_topics import TopicCounts, counted, kernel_blocks, uncounted
+from .word_topics import PreviousTopics, TopicCounts, counted, kernel_blocks, uncounted
 
 #: Maximum number of shards if all workers have a CUDA device. It keeps the counts of a shard in a table of all words
 #: and topics, which takes long to clear and to compress.

@@ -24,12 +24,11 @@ from ..base.topics import TopicModel
 from ..other_names import explain_parameters
 from . import interop
 from .algorithm import LdaAlgorithm
-from .continuation import PreviousTopics, merge_models
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .minibatch import MinibatchGibbs
 from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins, seed_counts
 from .samplers import SAMPLERS
-from .word_topics import list_entries, top_words
+from .word_topics import PreviousTopics, list_entries, merge_models, top_words
 
 if TYPE_CHECKING:
     from distributed import Client

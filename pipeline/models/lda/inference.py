@@ -10,7 +10,7 @@ import numpy as np
 
 from ....io.stores.store import Arrays
 from ....kernels.lda import inference as kernels
-from ....kernels.lda.left_to_right import left_to_right as left_to_right_kernel
+from ....kernels.lda.inference import left_to_right as left_to_right_kernel
 from ..base.sparse_rows import row_of_each_entry, select_tokens, split_mask
 from .word_topics import gather_rows, kernel_block
 

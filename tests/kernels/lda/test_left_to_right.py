@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.lda.left_to_right import left_to_right
+from corpusmill.kernels.lda.inference import left_to_right
 from helpers.naive import lda_left_to_right, lda_uniforms
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -203,7 +203,7 @@ def is_table(data: Any) -> bool:
 
 
 def column_names(table: Any) -> list[Any]:
-    """Return the names of the columns of a table."""
+    """Return the names of the columns of an Arrow table or of a data frame."""
     return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 

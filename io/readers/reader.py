@@ -84,7 +84,7 @@ class InMemoryReader(Reader):
         super().__init__((), options)
 
     def partitions(self) -> Iterable[Partition]:
-        """Return one partition."""
+        """Return one partition for everything, since data in memory is read by one process."""
         return [Partition(SourceFile(self.what, "", 0, ""))]
 
     def describe(self) -> list[list[Any]]:

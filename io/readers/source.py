@@ -46,7 +46,7 @@ LONGEST_PATH = 200
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a source."""
+    """A file to be read, and what tells one version of its content from another."""
 
     url: str
     name: str  # path below the folder that contains all files of the source

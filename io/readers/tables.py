@@ -136,7 +136,7 @@ class ArrowReader(ParquetReader):
 
 
 def open_arrow(stream: Any, file: SourceFile) -> Any:
-    """Open a file or a stream of Arrow."""
+    """Open Arrow's file format or its stream format, whichever the first bytes show."""
     options = pa.ipc.IpcReadOptions(use_threads=False)
     try:
         if stream.read(len(ARROW_FILE)) == ARROW_FILE:

@@ -74,7 +74,7 @@ class ArrayMap(Generic[Value]):
         return value
 
     def values(self) -> list[Value]:
-        """Return all values."""
+        """Return the values of all entries, that of the last use at the end."""
         return [value for _, value in self._entries.values()]
 
     def pop_oldest(self) -> Value:

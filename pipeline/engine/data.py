@@ -66,7 +66,7 @@ class TrainingData(Protocol):
         """The documents that ingestion set aside for evaluation."""
 
     def read_chunk(self, index: int) -> Any:
-        """Read one chunk."""
+        """Read chunk number ``index`` of this part."""
 
 
 class DataRef(NamedTuple):

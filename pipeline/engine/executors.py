@@ -205,7 +205,7 @@ class Synchronous(Executor):
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
     ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
-        """Update the blocks one by one."""
+        """Update one block after another with the deltas of all shards."""
         sources = [contribution.source for contribution in contributions]
         for block in blocks:
             yield [block], update_blocks(phase, [block], sources, self._deltas.fetch)

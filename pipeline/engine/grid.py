@@ -190,7 +190,7 @@ class ChunkGridAlgorithm(CellAlgorithm[DataT, ChunkT]):
     """
 
     def row_chunks(self, n_chunks: int, row: int) -> range:
-        """Return the chunks of a row."""
+        """Return the consecutive chunks whose tokens are in a row of the grid."""
         return block_range(n_chunks, self.n_blocks, row)
 
     @abstractmethod

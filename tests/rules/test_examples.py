@@ -18,6 +18,7 @@ import click
 import corpusmill
 import pytest
 from corpusmill.pipeline.commands.cli.main import cli
+from helpers.nightly import call as run_command
 from helpers.source_tree import ROOT, SOURCES, files_below, module_of, tree_of
 
 PAGES = [path for path in files_below(ROOT / "docs", pattern="*.md") if "_build" not in path.parts]
@@ -108,12 +109,22 @@ def project(corpora, tmp_path, monkeypatch):
 
 
 def call(command):
-    """Run a shell command with the program of this environment; train small models."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    if command.split()[1] in ("run", "train", "retrain"):
-        environment |= SMALL
-    done = subprocess.run(command, shell=True, check=False, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    """Run a command of a document; train small models. Only a pipe needs a shell, and with it a process of its own."""
+    words = shlex.split(command, comments=True)
+    settings = SMALL if words[1] in ("run", "train", "retrain") else {}
+    if "|" in words or words[0] != "corpusmill":
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = os.environ | settings | {"PATH": path}
+        done = subprocess.run(command, shell=True, check=False, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return
+    target = os.devnull
+    if ">" in words:
+        *words, _, target = words
+    with pytest.MonkeyPatch.context() as patch, open(target, "w") as file, contextlib.redirect_stdout(file):
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        assert run_command(*words[1:]) == 0, command
 
 
 @pytest.mark.slow

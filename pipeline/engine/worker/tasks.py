@@ -103,7 +103,7 @@ class SweepPhase:
 
     @property
     def blocks(self) -> range:
-        """The blocks of the range."""
+        """The blocks of the model that this phase sweeps."""
         return block_range(self.job.algorithm.n_blocks, self.job.needs.ranges, self.range_index)
 
     @property

@@ -51,7 +51,7 @@ ModelHandle = Any
 
 
 class TransformCounts(TypedDict):
-    """What ``transform_to`` counted."""
+    """How many documents and tokens ``transform_to`` has written, and how many tokens had unknown words."""
 
     documents: int
     tokens: int

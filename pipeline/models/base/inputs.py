@@ -277,7 +277,7 @@ def check_word_list(words: object, name: str) -> None:
 
 
 class MatrixColumns(NamedTuple):
-    """The columns of a matrix."""
+    """The columns of the matrix that ``fit`` received."""
 
     n_columns: int
     names: list[str] | None  # None for a matrix without names

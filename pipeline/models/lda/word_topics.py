@@ -160,7 +160,7 @@ def uncounted(chunk: Chunk, z: np.ndarray, words: tuple[int, int]) -> Arrays:
 
 
 def counted(delta: Arrays, n_topics: int) -> Arrays:
-    """Return the counts of a delta."""
+    """Return the counts of a delta, whose topics may not be counted yet."""
     return delta if _WORDS not in delta else _count([delta], n_topics)._asdict()
 
 

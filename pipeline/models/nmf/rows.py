@@ -187,7 +187,7 @@ def by_row(prepared: PreparedRows) -> Rows:
 
 
 def n_rows_of(rows: Rows | PreparedRows) -> int:
-    """Return the number of rows."""
+    """Return the number of documents or samples, in whichever form their rows are."""
     if isinstance(rows, StreamedChunk):
         return rows.n_rows
     if not isinstance(rows, products.SparseRows):

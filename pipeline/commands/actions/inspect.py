@@ -62,7 +62,7 @@ def _is_known(store: Store) -> bool:
 
 
 def describe_corpus(url: str) -> CorpusResult:
-    """Return the sizes of a corpus, its files and columns, and what it was made from."""
+    """Return the sizes of a corpus, and the options and warnings of the ingest that made it."""
     corpus = Corpus(url)
     about = corpus.meta["about"]
     result: CorpusResult = {

@@ -68,7 +68,7 @@ class Leases(SchedulerPlugin):
         return True
 
     def is_open(self, pool: str) -> bool:
-        """Return whether a client still gives shards away by a pool."""
+        """Return whether a pool was opened and not closed since."""
         return pool in self.pools
 
     def taken(self, client: str) -> list[int]:

@@ -39,7 +39,9 @@ demo: $(VENV)/.installed-demo
 
 # Three processes, because some tests wait. The tests of a file run in one process and share its fixtures. The files run in
 # the order of tests/conftest.py: longest first.
-test: lint kernels
+# Before that, types are checked on one core while kernels are compiled.
+test: $(VENV)/.installed-test
+	$(MAKE) --jobs 2 lint kernels
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(TESTS_OF_RING)
 
 test-all:

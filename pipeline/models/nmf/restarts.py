@@ -77,7 +77,7 @@ class RestartedEstimator(TextEstimator):
     def fit_restarts(
         self,
         X: DataLike,
-        runs: Sequence[Restart],
+        restarts: Sequence[Restart],
         *,
         client: "Client | None" = None,
         run: str | os.PathLike[str] | None = None,
@@ -98,7 +98,7 @@ class RestartedEstimator(TextEstimator):
         ----------
         X : store, URL or data in memory
             The training data, as for `fit`.
-        runs : sequence of (int, int)
+        restarts : sequence of (int, int)
             Number of components and seed of each factorisation.
         client : distributed.Client, optional
             Where to train. By default the current Dask client, or this process if there is none.
@@ -118,13 +118,13 @@ class RestartedEstimator(TextEstimator):
         Returns
         -------
         list of NMF
-            One fitted model for each entry of ``runs``, in this order. Its ``history_`` has its own errors.
+            One fitted model for each entry of ``restarts``, in this order. Its ``history_`` has its own errors.
 
         Raises
         ------
         ValueError
-            If ``runs`` is empty or has a pair twice, or for parameters other than ``solver="hals"``, ``init="random"``
-            and ``extrapolate=False``.
+            If ``restarts`` is empty or has a pair twice, or for parameters other than ``solver="hals"``,
+            ``init="random"`` and ``extrapolate=False``.
         DataError
             If the data cannot be trained on or does not fit into memory, or if ``run`` holds another run.
 
@@ -137,7 +137,7 @@ class RestartedEstimator(TextEstimator):
         >>> [model.components_.shape for model in models]
         [(2, 20), (2, 20), (3, 20)]
         """
-        pairs = _checked_pairs(runs)
+        pairs = _checked_pairs(restarts)
         trainer = type(self)(**self.get_params() | {"restarts": len(pairs), "restart_components": None})
         trainer._chosen_restarts = pairs
         trainer._max_columns = max_columns
@@ -253,21 +253,21 @@ def _one_of(everything: TrainedModel, columns: Sequence[int], restart: int, squa
     return TrainedModel(blocks, shared, everything.vocabulary, everything.metadata)
 
 
-def _checked_pairs(runs: Sequence[Restart]) -> list[Restart]:
-    """Return ``runs`` as pairs of integers; raise ValueError for anything else."""
+def _checked_pairs(restarts: Sequence[Restart]) -> list[Restart]:
+    """Return ``restarts`` as pairs of integers; raise ValueError for anything else."""
     pairs: list[Restart] = []
-    if not isinstance(runs, Iterable):
-        raise ValueError(f"runs is {runs!r}: give pairs (n_components, random_state), such as [(10, 0), (10, 1)]")
-    for run in runs:
+    if not isinstance(restarts, Iterable):
+        raise ValueError(f"restarts is {restarts!r}: give pairs (n_components, random_state), such as [(10, 0), (9, 1)]")
+    for restart in restarts:
         try:
-            components, seed = map(operator.index, run)
+            components, seed = map(operator.index, restart)
         except (TypeError, ValueError):
-            raise ValueError(f"runs has {run!r}: give pairs of whole numbers (n_components, random_state)") from None
+            raise ValueError(f"restarts has {restart!r}: give pairs of whole numbers, n_components and seed") from None
         if components < 1:
-            raise ValueError(f"runs has {run!r}: a factorisation has at least 1 component")
+            raise ValueError(f"restarts has {restart!r}: a factorisation has at least 1 component")
         pairs.append((components, seed))
     if not pairs:
-        raise ValueError("runs is empty: give at least one pair (n_components, random_state)")
+        raise ValueError("restarts is empty: give at least one pair (n_components, random_state)")
     if len(set(pairs)) < len(pairs):
-        raise ValueError(f"runs has {len(pairs)} pairs, {len(set(pairs))} of them different: give each pair once")
+        raise ValueError(f"restarts has {len(pairs)} pairs, {len(set(pairs))} of them different: give each pair once")
     return pairs

@@ -1,4 +1,4 @@
-"""Restarts that are trained side by side equal separate runs, and finish, begin and resume on their own."""
+"""Restarts that are trained side by side equal separate trainings, and finish, begin and resume on their own."""
 
 from dataclasses import replace
 
@@ -171,9 +171,9 @@ def test_a_single_factorisation_has_no_restarts():
 
 def test_wrong_restarts_are_refused():
     A = cells()
-    with pytest.raises(ValueError, match=r"runs is 2: give pairs \(n_components, random_state\)"):
+    with pytest.raises(ValueError, match=r"restarts is 2: give pairs \(n_components, random_state\)"):
         small().fit_restarts(A, 2)
-    with pytest.raises(ValueError, match="runs has 2 pairs, 1 of them different"):
+    with pytest.raises(ValueError, match="restarts has 2 pairs, 1 of them different"):
         small().fit_restarts(A, [(2, 1), (2, 1)])
     for options in ({"solver": "mu"}, {"extrapolate": True}, {"init": "nndsvd"}):
         with pytest.raises(ValueError, match="several restarts need"):
@@ -225,15 +225,15 @@ def test_the_memory_estimate_grows_with_the_columns_that_are_trained_at_once(tmp
 
 
 @pytest.mark.parametrize(
-    ("runs", "message"),
+    ("restarts", "message"),
     [
-        ([], "runs is empty"),
-        ([5, 6], "runs has 5: give pairs of whole numbers"),
+        ([], "restarts is empty"),
+        ([5, 6], "restarts has 5: give pairs of whole numbers"),
         ([(5.9, 0)], "give pairs of whole numbers"),
         ([("a", 0)], "give pairs of whole numbers"),
         ([(0, 1)], "at least 1 component"),
     ],
 )
-def test_what_is_not_a_pair_of_numbers_is_refused(runs, message):
+def test_what_is_not_a_pair_of_numbers_is_refused(restarts, message):
     with pytest.raises(ValueError, match=message):
-        NMF().fit_restarts(np.ones((4, 3)), runs)
+        NMF().fit_restarts(np.ones((4, 3)), restarts)

@@ -257,7 +257,9 @@ def _checked_pairs(restarts: Sequence[Restart]) -> list[Restart]:
     """Return ``restarts`` as pairs of integers; raise ValueError for anything else."""
     pairs: list[Restart] = []
     if not isinstance(restarts, Iterable):
-        raise ValueError(f"restarts is {restarts!r}: give pairs (n_components, random_state), such as [(10, 0), (9, 1)]")
+        raise ValueError(
+            f"restarts is {restarts!r}: give pairs (n_components, random_state), such as [(10, 0), (9, 1)]"
+        )
     for restart in restarts:
         try:
             components, seed = map(operator.index, restart)

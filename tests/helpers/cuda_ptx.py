@@ -23,7 +23,7 @@ from corpusmill.kernels.cuda import caches, launch, memory, pinned
 from corpusmill.kernels.cuda.launch import Launch
 from numba import typeof
 
-from tests.ptx.compiler import text_of
+from tests.ptx.compiler import texts_of
 
 
 class HostArray(np.ndarray):
@@ -114,7 +114,7 @@ def _plain(argument: Any) -> Any:
 def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, int], str]:
     """Compile a kernel for compute capabilities such as (9, 0), and return the text for each."""
     signature = [typeof(argument) for argument in launch.arguments]
-    return {capability: text_of(launch.function, signature, capability) for capability in capabilities}
+    return texts_of(launch.function, signature, capabilities)
 
 
 #: The spaces of memory in PTX.

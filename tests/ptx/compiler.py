@@ -20,9 +20,10 @@ from numba.core import types
 from .program import CACHE
 
 Capability = tuple[int, int]
-#: The generations for which the tests execute and assemble kernels: Turing, Ampere and Hopper. Type inference takes
-#: most of the time, so a kernel is compiled for all of them at once.
-CAPABILITIES: tuple[Capability, ...] = (7, 5), (8, 0), (9, 0)
+#: The generations for which the tests execute and assemble kernels: Turing, Ampere and Hopper. `make ptx` sets
+#: `EVERYTHING`; other runs assemble for the oldest and the newest one, and execute most tests for the newest one only.
+EVERYTHING = "CORPUSMILL_PTX_EVERYTHING" in os.environ
+CAPABILITIES: tuple[Capability, ...] = ((7, 5), (8, 0), (9, 0)) if EVERYTHING else ((7, 5), (9, 0))
 #: Texts that nobody has used for so long are deleted.
 KEPT_SECONDS = 14 * 24 * 3600
 
@@ -36,20 +37,27 @@ def name_of(function: Any) -> str:
 
 def text_of(function: Any, signature: Sequence[types.Type], capability: Capability) -> str:
     """Return the PTX of a kernel, with the lines of its source."""
+    return texts_of(function, signature, [capability])[capability]
+
+
+def texts_of(
+    function: Any, signature: Sequence[types.Type], capabilities: Sequence[Capability]
+) -> dict[Capability, str]:
+    """Return the PTX of a kernel for several generations. Types are inferred once for all that are compiled."""
     bounds = function.targetoptions.get("launch_bounds")
     parts = [_described(function, set()), *signature, bounds, version("numba-cuda"), np.__version__]
     digest = hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:24]
-    file = CACHE / f"{name_of(function)}-{digest}-{capability[0]}{capability[1]}.ptx"
-    if not file.exists():
+    files = {one: CACHE / f"{name_of(function)}-{digest}-{one[0]}{one[1]}.ptx" for one in capabilities}
+    missing = [one for one in capabilities if not files[one].exists()]
+    if missing:
         CACHE.mkdir(exist_ok=True)
-        capabilities = CAPABILITIES if capability in CAPABILITIES else (capability,)
-        for one, text in compiled(function.py_func, tuple(signature), capabilities, bounds).items():
-            written = file.with_name(f"{name_of(function)}-{digest}-{one[0]}{one[1]}.ptx")
-            temporary = written.with_suffix(f".{os.getpid()}")
+        for one, text in compiled(function.py_func, tuple(signature), missing, bounds).items():
+            temporary = files[one].with_suffix(f".{os.getpid()}")
             temporary.write_text(text)
-            temporary.rename(written)
-    os.utime(file)
-    return file.read_text()
+            temporary.rename(files[one])
+    for file in files.values():
+        os.utime(file)
+    return {one: file.read_text() for one, file in files.items()}
 
 
 def delete_unused() -> None:

@@ -17,8 +17,8 @@ from ..data import NetworkxGraph, is_dask_collection, is_networkx, is_table, is_
 from ..errors import DataError, DataWarning
 from ..matrices.blocks import native
 from ..messages import pluralize
+from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
-from ..stores.parquet import DAMAGED, read_parquet
 from .content import check_encoding, format_by_content
 from .dialect import check_characters
 from .edge_lists import (

@@ -22,8 +22,7 @@ from .jsonl import JSONLinesReader
 from .lines import LinesReader, MalletReader, TextFilesReader
 from .market import TenXFolderReader, TransposedMatrixMarketReader, is_tenx_folder
 from .matrices import AnnDataReader, AnnDataZarrReader, MatrixReader, NpzReader, TenXReader
-from .memory import DocumentsReader
-from .reader import Reader
+from .reader import DocumentsReader, Reader
 from .source import Partition, Paths, SourceFile, find_files, find_folders, is_folder, path_list
 from .svmlight import LDACReader, SVMLightReader
 from .tables import ArrowReader, ParquetReader

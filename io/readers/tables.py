@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from ..errors import DataError
 from ..messages import listed, shortened
-from ..stores.parquet import DAMAGED
+from ..stores.formats import DAMAGED
 from .batches import (
     BATCH_BYTES,
     Batch,

@@ -21,7 +21,7 @@ import scipy
 from ..errors import DataError
 from ..ranges import bounded_ranges
 from .chunk import TABLE, read_chunk_table, write_chunk_table
-from .parquet import parquet_bytes
+from .formats import parquet_bytes
 from .store import Arrays, Store, check_format
 
 FORMAT = 2

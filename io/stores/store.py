@@ -35,8 +35,17 @@ from .filesystems import (
     temporary_path,
     temporary_pattern,
 )
-from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows, recognised_damage
-from .zarr_files import StoredGroup, encode_group, read_group, read_rows
+from .formats import (
+    DAMAGED,
+    StoredGroup,
+    encode_group,
+    parquet_bytes,
+    read_group,
+    read_parquet,
+    read_parquet_rows,
+    read_rows,
+    recognised_damage,
+)
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]

@@ -27,9 +27,8 @@ import scipy
 from ...io.data import Data, Kind, items_of, recognise
 from ...io.errors import DataError, DataWarning
 from ...io.matrices.names import check_unique
-from ...io.readers.memory import Document
 from ...io.readers.open import open_in_memory, open_source
-from ...io.readers.reader import Reader
+from ...io.readers.reader import Document, Reader
 from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import LOCK, Corpus
 from ...io.stores.locks import acquire_lock

@@ -15,7 +15,7 @@ from corpusmill.configs.layers import read_file
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
-from corpusmill.io.stores.parquet import parquet_bytes
+from corpusmill.io.stores.formats import parquet_bytes
 from corpusmill.io.stores.store import Store
 from corpusmill.io.words import TokenOptions, tokenise
 from corpusmill.pipeline.models.vectors.vectors import WordVectors

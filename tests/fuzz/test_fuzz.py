@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from corpusmill.io.errors import DataError
-from corpusmill.io.stores.parquet import parquet_bytes
+from corpusmill.io.stores.formats import parquet_bytes
 from corpusmill.io.stores.store import Store
 from fuzz.check import check
 from fuzz.mutations import mutate

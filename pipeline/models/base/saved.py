@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....io.errors import DataError
-from ....io.stores.parquet import read_parquet
+from ....io.stores.formats import read_parquet
 from ....io.stores.store import Arrays, JsonObject, Store, check_format
 from .in_use import model_in_use, model_place
 
@@ -170,7 +170,7 @@ def has_model(url: str) -> bool:
 def _vocabulary_bytes(table: pa.Table) -> bytes:
     """Return the bytes of a Parquet file with the vocabulary.
 
-    They have no checksums of pages, unlike those of `io.stores.parquet.parquet_bytes`: the digest of a model is made
+    They have no checksums of pages, unlike those of `io.stores.formats.parquet_bytes`: the digest of a model is made
     of these bytes, so another form would give all saved models other digests.
     """
     sink = pa.BufferOutputStream()

@@ -31,7 +31,7 @@ from ....io.messages import MOST_CHARACTERS, listed, pluralize, shortened
 from ....io.readers.content import check_encoding_name
 from ....io.readers.source import check_is_compressed, unpacked
 from ....io.stores.filesystems import explained_errors
-from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
+from ....io.stores.formats import DAMAGED, parquet_bytes, read_parquet
 from ....io.stores.store import Store, check_format, filesystem_of, split_path
 
 #: Functions that compress bytes, by the ending of a file's name.

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import zarr
 from corpusmill.io.errors import DataError
-from corpusmill.io.stores import zarr_files
+from corpusmill.io.stores import formats
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.filesystems import replacing
+from corpusmill.io.stores.formats import CHUNK_ELEMENTS
 from corpusmill.io.stores.store import Store
-from corpusmill.io.stores.zarr_files import CHUNK_ELEMENTS
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.toy import write_toy_corpus
 from hypothesis import given
@@ -193,14 +193,14 @@ def test_some_rows_of_an_array_are_read(tmp_path):
 
 
 def test_a_zarr_chunk_with_one_byte_of_padding_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(zarr_files, "CHUNK_ELEMENTS", 2)
+    monkeypatch.setattr(formats, "CHUNK_ELEMENTS", 2)
     store = Store(tmp_path)
     store.write_arrays("group", {"v": np.array([True, False, True])})
     assert store.read_arrays("group")["v"].tolist() == [True, False, True]
 
 
 def test_rows_are_read_across_zarr_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(zarr_files, "CHUNK_ELEMENTS", 4)
+    monkeypatch.setattr(formats, "CHUNK_ELEMENTS", 4)
     rows = np.arange(14).reshape(7, 2)
     store = Store(tmp_path)
     store.write_arrays("group", {"v": rows, "u": np.arange(7)})
@@ -224,7 +224,7 @@ def test_large_arrays_are_not_fetched_before_they_are_read(monkeypatch):
     store = Store("round-trips://large")
     arrays = {"small": np.arange(3), "large": np.arange(100), "larger": np.arange(200)}
     store.write_arrays("group", arrays)
-    monkeypatch.setattr(zarr_files, "FETCHED_BYTES", 100)
+    monkeypatch.setattr(formats, "FETCHED_BYTES", 100)
     RoundTrips.calls.clear()
     found = store.read_arrays("group")
     assert RoundTrips.calls == ["cat_ranges", "cat_ranges", "cat_file", "cat_file"]

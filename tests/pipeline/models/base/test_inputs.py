@@ -19,7 +19,7 @@ import scipy.sparse
 from corpusmill import LDA, ingest
 from corpusmill.io.data import Kind, recognise
 from corpusmill.io.errors import DataWarning
-from corpusmill.io.readers.memory import MAX_DOCUMENTS
+from corpusmill.io.readers.reader import MAX_DOCUMENTS
 from corpusmill.pipeline.ingest.ingest import documents_of
 
 TEXTS = ["sea boat storm", "boat sea sailor", "oven bread cake", "bread flour oven"]

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest, write_matrix
 from corpusmill.io.errors import DataError
-from corpusmill.io.readers import bags, memory
+from corpusmill.io.readers import bags, reader
 from corpusmill.io.stores import matrix
 from helpers.documents import BOATS_AND_BREAD
 
@@ -38,7 +38,7 @@ def test_many_documents_in_memory_are_read_in_batches(tmp_path, monkeypatch):
     documents = NEW * 20
     model = LDA(2, max_iter=3, device="cpu").fit(BOATS_AND_BREAD)
     rows = model.transform(ingest(documents, str(tmp_path / "corpus")))
-    monkeypatch.setattr(memory, "BATCH_BYTES", 100)
+    monkeypatch.setattr(reader, "BATCH_BYTES", 100)
     assert len(list(model._transform_in_memory(documents))) > 10
     np.testing.assert_array_equal(model.transform(documents), rows)
 

@@ -71,13 +71,13 @@ class CSVReader(Reader):
     can_skip = True
     has_columns = True
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows."""
-        with open_file(part.file) as stream:
-            parser = _Parser(part.file, stream, self.options)
+        with open_file(partition.file) as stream:
+            parser = _Parser(partition.file, stream, self.options)
             for rows in parser.rows():
                 if rows.columns.num_rows:
-                    yield self._good_rows(part.file, rows)
+                    yield self._good_rows(partition.file, rows)
             if parser.bad or parser.n_headers:
                 yield without_documents(parser.bad, self.options)._replace(n_headers=parser.n_headers)
 

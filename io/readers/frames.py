@@ -46,7 +46,7 @@ class TableReader(InMemoryReader):
         self._parts = parts
         self._names: dict[str, None] = {}
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows."""
         first = 0
         for rows in self._parts:

@@ -75,11 +75,11 @@ class TextFilesReader(Reader):
                 first = stop
                 size = 0
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the files' whole contents."""
         files = _Files([], [])
         size = 0
-        for file in (part.file, *part.more_files):
+        for file in (partition.file, *partition.more_files):
             with open_file(file) as stream:
                 content = read_some(stream, -1, file).removeprefix(codecs.BOM_UTF8)
             files.files.append(file)

@@ -41,10 +41,10 @@ class MatrixFileReader(Reader):
                 for first, stop in matrix.ranges(PARTITION_NUMBERS):
                     yield Partition(file, first, stop)
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows of the partition."""
-        with self.open(part.file) as matrix:
-            yield from count_batches(matrix, (part.start, part.stop), self.options, part.file.name)
+        with self.open(partition.file) as matrix:
+            yield from count_batches(matrix, (partition.start, partition.stop), self.options, partition.file.name)
 
     def column_names(self) -> list[str] | None:
         """Return the names of the columns if all files have the same ones."""
@@ -120,7 +120,7 @@ class MatrixReader(InMemoryReader):
             names = pa.array(matrix.column_names, pa.large_string())
             check_unique(names, f"{matrix.where}, columns", "rename or remove it")
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows."""
         return count_batches(self.matrix, (0, self.matrix.shape[0]), self.options)
 

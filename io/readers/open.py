@@ -219,7 +219,7 @@ class KingJamesReader(Reader):
     def __init__(self, options: ReadOptions):
         super().__init__((SourceFile(f"{DEMO_PREFIX}kjv", "kjv", 0, ""),), options)
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield all chapters."""
         content = resources.files("corpusmill.configs").joinpath("kjv.parquet").read_bytes()
         chapters = pq.read_table(pa.BufferReader(content)).combine_chunks()

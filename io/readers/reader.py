@@ -73,7 +73,7 @@ class Reader(ABC):
         return [Partition(file) for file in self.files]
 
     @abstractmethod
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the documents of a partition in order; raise DataError with file and row for bad data."""
 
     def describe(self) -> list[list[Any]]:
@@ -127,14 +127,14 @@ class LineBasedReader(Reader):
         """Cut files into ranges of about PARTITION_BYTES, if their lines can be found without those before."""
         return line_partitions(self.files)
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the documents of the lines that begin in the partition."""
-        for data, line in line_blocks(part.file, part):
+        for data, line in line_blocks(partition.file, partition):
             yield parse_good_lines(
                 (data, line),
-                parse=lambda block: self.parse(part.file, *block),
+                parse=lambda block: self.parse(partition.file, *block),
                 halve=halve_block,
-                describe=lambda block, error: bad_line(part.file.stored_url, block[1], error, block[0]),
+                describe=lambda block, error: bad_line(partition.file.stored_url, block[1], error, block[0]),
                 options=self.options,
             )
 
@@ -192,7 +192,7 @@ class DocumentsReader(InMemoryReader):
         super().__init__(options)
         self.documents = documents
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the documents."""
         first = 0
         for documents in _bounded(self.documents):

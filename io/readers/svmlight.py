@@ -26,11 +26,11 @@ class SVMLightReader(Reader):
         """Cut files into byte ranges; a compressed file is one partition."""
         return line_partitions(self.files)
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the documents of the lines that begin in the partition."""
         names = read_names(self.options.vocabulary_file)
-        for data, line in line_blocks(part.file, part):
-            yield from self._batches(part.file, data, line, names)
+        for data, line in line_blocks(partition.file, partition):
+            yield from self._batches(partition.file, data, line, names)
 
     def _batches(self, file: SourceFile, data: bytes, first_line: int, names: pa.Array | None) -> Iterator[Batch]:
         lines: list[int] = []

@@ -79,11 +79,11 @@ class ParquetReader(Reader):
                 check_columns(file, _paths(found.schema_arrow), wanted_columns(self.options))
                 yield from _row_group_ranges(file, found.metadata)
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows of the partition's row groups."""
-        file = part.file
-        row = part.first_row
-        groups = range(part.start, part.stop)
+        file = partition.file
+        row = partition.first_row
+        groups = range(partition.start, partition.stop)
         columns = wanted_columns(self.options)
         with open_file(file) as stream, _open_parquet(file, stream) as found:
             batch_rows = _rows_per_batch(found.metadata, groups)
@@ -119,10 +119,10 @@ class ArrowReader(ParquetReader):
                 check_columns(file, _paths(found.schema), wanted_columns(self.options))
             yield Partition(file)
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows."""
-        file = part.file
-        row = part.first_row
+        file = partition.file
+        row = partition.first_row
         with open_file(file) as stream, open_arrow(stream, file) as found:
             try:
                 for batch in arrow_batches(found):

@@ -51,9 +51,9 @@ class TriplesReader(Reader):
     def header(self, file: SourceFile) -> Header:
         """Read the header of a file; raise DataError if it has none."""
 
-    def read(self, part: Partition) -> Iterator[Batch]:
+    def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the documents, including those without words."""
-        file = part.file
+        file = partition.file
         header = self.header(file)
         if header.n_documents < 0 or header.n_words < 0:
             raise DataError(
@@ -66,7 +66,7 @@ class TriplesReader(Reader):
                 f"{len(names)}"
             )
         collector = _Collector(file, header, names, self.options.binarize)
-        for triples, line in entry_blocks(file, header, part):
+        for triples, line in entry_blocks(file, header, partition):
             yield from collector.add(triples, line)
         yield from collector.finish()
 
@@ -113,9 +113,9 @@ class MatrixMarketReader(TriplesReader):
         return Header(n_documents, n_words, n_entries, line, start + len(sizes) + 1, banner[3])
 
 
-def entry_blocks(file: SourceFile, header: Header, part: Partition) -> Iterator[tuple[np.ndarray, int]]:
+def entry_blocks(file: SourceFile, header: Header, partition: Partition) -> Iterator[tuple[np.ndarray, int]]:
     """Yield blocks of documents, words and counts, (3, n) int64, each with the number of its first line."""
-    for data, line in line_blocks(file, part):
+    for data, line in line_blocks(file, partition):
         if line == 1:
             data = data[header.n_bytes :]
             line = header.n_lines + 1

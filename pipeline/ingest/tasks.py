@@ -72,7 +72,7 @@ def run_and_record(
 # --- first pass: tokens and words ---
 
 
-def count_partition(job: IngestJob, index: int, reader: Reader, part: Partition) -> PartitionCounts:
+def count_partition(job: IngestJob, index: int, reader: Reader, partition: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
     counts = PartitionCounts(
@@ -80,7 +80,7 @@ def count_partition(job: IngestJob, index: int, reader: Reader, part: Partition)
     )
     fits: list[list[Fits]] = [[] for _ in job.options.keep]
     bad: list[BadLine] = []
-    for batch in reader.read(part):
+    for batch in reader.read(partition):
         bad += batch.bad
         counts["headers"] += batch.n_headers
         held_out = is_held_out(batch.keys, job.options.held_out)
@@ -89,7 +89,7 @@ def count_partition(job: IngestJob, index: int, reader: Reader, part: Partition)
             "key": batch.keys,
             "held_out": held_out,
             "tokens": _token_lists(doc_ptr, numbers),
-            "file": _file_column(batch.keys, part),
+            "file": _file_column(batch.keys, partition),
         }
         if batch.kept is not None:
             for found, name in zip(fits, job.options.keep, strict=True):
@@ -119,12 +119,12 @@ def is_held_out(keys: pa.Array, share: float) -> np.ndarray:
     return np.fromiter((int.from_bytes(digest, "big") < limit for digest in hashes), bool, len(keys))
 
 
-def _file_column(keys: pa.Array, part: Partition) -> pa.Array:
+def _file_column(keys: pa.Array, partition: Partition) -> pa.Array:
     """Return the URL of each document's file."""
-    if not part.more_files:
-        return pa.repeat(pa.scalar(part.file.stored_url, pa.string()), len(keys))
+    if not partition.more_files:
+        return pa.repeat(pa.scalar(partition.file.stored_url, pa.string()), len(keys))
     # In a partition of several files, each file is one document, and its key is the file's name.
-    urls = {file.name: file.stored_url for file in (part.file, *part.more_files)}
+    urls = {file.name: file.stored_url for file in (partition.file, *partition.more_files)}
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 

@@ -170,8 +170,7 @@ def job_pids(client):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("adapt", [None, {"minimum": 1, "maximum": 1}])
+@pytest.mark.parametrize(("processes", "adapt"), [(1, {"minimum": 1, "maximum": 1}), (2, None)])
 def test_a_job_that_ends_is_replaced(processes, adapt, tmp_path, monkeypatch):
     pytest.importorskip("dask_jobqueue")
     monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")

@@ -441,6 +441,9 @@ def _register(client: "Client", plugin: "SchedulerPlugin | WorkerPlugin") -> Non
 
 def worker_of_task() -> "Worker | None":
     """Return the worker of Dask whose task this thread runs; None outside of tasks, and after `distributed.secede`."""
+    # The import takes a third of a second, and without it there is no worker and no current client.
+    if "distributed" not in sys.modules:
+        return None
     from distributed import get_worker
     from distributed.threadpoolexecutor import thread_state
 
@@ -457,7 +460,6 @@ def executor_for(client: "Client | None") -> Executor:
     In a task of Dask, None takes this thread: several tasks may train at the same time, and each has one thread of the
     cluster. With a client, the task gives its thread back, so that the tasks that it waits for can run.
     """
-    # The import takes a third of a second, and without it there is no current client.
     if client is None and "distributed" not in sys.modules:
         return Synchronous()
     from distributed import Client, get_client, secede

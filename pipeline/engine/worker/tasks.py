@@ -5,6 +5,7 @@ results back to the store. A task can therefore run again on another worker when
 """
 
 import contextlib
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -374,6 +375,9 @@ def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int
 
 def worker_name() -> str:
     """Return the name of the Dask worker that runs this task."""
+    # The import takes a third of a second, and a worker has made it.
+    if "distributed" not in sys.modules:
+        return "this process"
     from distributed import get_worker
 
     try:

@@ -1,6 +1,8 @@
-"""A small run that nobody can resume stays in memory, and has the same bits as one in a folder."""
+"""Small trainings: without files if nobody can resume them, and without libraries that they do not need."""
 
 import os
+import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -9,6 +11,7 @@ import scipy.sparse
 from corpusmill import LDA, NMF
 from corpusmill.io.stores import in_memory
 from corpusmill.io.stores.matrix import write_matrix
+from corpusmill.pipeline.engine.device import has_cuda
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.plan import fits_in_memory
 
@@ -66,3 +69,19 @@ def test_large_runs_and_runs_on_a_cluster_do_not_stay_in_memory(tmp_path, cluste
     assert fits_in_memory(small, matrix, Synchronous())
     assert not fits_in_memory(NMF(500_000)._algorithm(matrix), matrix, Synchronous())
     assert not fits_in_memory(small, matrix, OnDask(cluster_of(2)))
+
+
+@pytest.mark.skipif(has_cuda(), reason="this machine has a device")
+def test_training_in_this_process_imports_neither_dask_nor_cuda():
+    # Both together take half a second of the half that such a training has.
+    program = """
+import sys
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
+documents = [["boat", "sea"], ["bread", "oven"]] * 10
+for model in LDA(2, max_iter=2), NMF(2, max_iter=2), Word2Vec(8, epochs=1), RandomIndexing(8, seed_length=2):
+    model.fit(documents)
+    heavy = {"dask", "distributed", "numba.cuda"} & set(sys.modules)
+    assert not heavy, (model, heavy)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

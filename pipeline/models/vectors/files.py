@@ -10,6 +10,7 @@ import gzip
 import itertools
 import json
 import lzma
+import re
 import tempfile
 import warnings
 import zipfile
@@ -200,10 +201,11 @@ def write_word2vec(path: str, table: VectorTable, binary: bool = False) -> None:
     Raises ValueError for words that the format cannot hold.
     """
     # Fields are separated by blanks, and vectors by line ends.
-    unusable = next((word for word in table.words if word.split() != [word]), None)
+    unusable = next((word for word in table.words if not word or not {" ", "\t", "\n", "\r"}.isdisjoint(word)), None)
     if unusable is not None:
         raise ValueError(
-            f"the word2vec format cannot hold {unusable!r}: words must have no white space, and not be empty"
+            f"the word2vec format cannot hold {unusable!r}: words must have no blanks, tabs or line ends, and not be "
+            f"empty"
         )
     parts = [f"{len(table.words)} {table.vectors.shape[1]}\n".encode()]
     parts.extend(_binary_rows(table) if binary else _text_rows(table))
@@ -337,13 +339,29 @@ def _read_text(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], 
 
 def _read_row(line: bytes, vector: np.ndarray, where: str) -> bytes:
     """Read the vector (D,) of a line, the last D fields, and return the word before them, which may have blanks."""
-    fields = line.rsplit(None, len(vector))
+    fields = _last_fields(line, len(vector))
     # Where no word is before the numbers, the line begins with the blank after it.
     if len(fields) < len(vector) + (line[:1] not in (b" ", b"\t")):
         raise ValueError(f"{where} has {max(0, len(fields) - 1)} numbers, not {len(vector)}")
     numbers = fields[-len(vector) :] if len(vector) else []
     vector[:] = np.fromiter(map(float, numbers), np.float32, len(vector))
-    return fields[0].lstrip() if len(fields) > len(vector) else b""
+    return fields[0].lstrip(b" \t") if len(fields) > len(vector) else b""
+
+
+def _last_fields(line: bytes, most: int) -> list[bytes]:
+    """Return what is before the last fields of a line, if anything is, and up to ``most`` fields.
+
+    Blanks and tabs are between fields. Other white space, such as a vertical tab, may be part of a word.
+    """
+    line = line.rstrip(b" \t\r\n")
+    fields = line.rsplit(b" ", most)
+    if b"" in fields or b"\t" in line:
+        between = list(re.finditer(rb"[ \t]+", line))[-most:] if most else []
+        stops = [found.start() for found in between]
+        fields = [
+            line[start:stop] for start, stop in zip([0, *(one.end() for one in between)], [*stops, None], strict=True)
+        ]
+    return fields if fields[0] else fields[1:]
 
 
 def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[bytes], np.ndarray]:
@@ -364,7 +382,7 @@ def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[
 
 def _trailing_numbers(line: bytes) -> int:
     """Return how many numbers are at the end of a line, after the word, which may be a number, or empty."""
-    fields = line.split()
+    fields = _last_fields(line, len(line))
     most = len(fields) - (line[:1] not in (b" ", b"\t"))
     n_numbers = 0
     while n_numbers < most:

@@ -27,7 +27,7 @@ KINDS: Mapping[str, pa.DataType] = {
 #: Text that is taken for a value of a kind. A number with a leading zero is text, such as a postal code. So is a number
 #: with more digits than its type has, such as a long identifier.
 PATTERNS = {
-    "bool": r"^([Tt]rue|[Ff]alse)$",
+    "bool": r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$",
     "int64": r"^(0|-?[1-9]\d{0,18})$",
     "double": r"^-?(0|[1-9]\d{0,14})(\.\d+)?([eE][+-]?(\d{1,2}|[12]\d\d|30[0-7]))?$",
     "date": r"^\d{4}-\d\d-\d\d$",

@@ -183,3 +183,12 @@ def test_decimals_beyond_the_digits_of_the_type_become_text(tmp_path):
     values = pa.array([Decimal("1" * 39)], pa.decimal256(50, 0))
     pq.write_table(pa.table({"text": [TEXT], "n": values}), tmp_path / "a.parquet")
     assert keep(str(tmp_path / "a.parquet"), tmp_path, "n")["n"].to_pylist() == ["1" * 39]
+
+
+@pytest.mark.parametrize("values", [["TRUE", "FALSE"], ["True", "False"], ["true", "false"], ["TRUE", "false", ""]])
+def test_booleans_of_csv_are_those_of_pandas(tmp_path, values):
+    (tmp_path / "x.csv").write_text("text,n\n" + "".join(f"{TEXT},{value}\n" for value in values))
+    expected = pandas.read_csv(tmp_path / "x.csv")["n"]
+    found = keep(str(tmp_path / "x.csv"), tmp_path, "n")["n"]
+    assert found.type == pa.bool_()
+    assert found.to_pylist() == [None if pandas.isna(value) else bool(value) for value in expected]

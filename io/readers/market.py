@@ -114,8 +114,8 @@ class MarketColumns(RowBlocks):
 
     def _entries(self) -> Iterator[Entries]:
         n_entries = 0
-        for triples, line in entry_blocks(self.file, self.header, Partition(self.file)):
-            check_entries(self.file, self.header, triples, line, ("row", "column"))
+        for triples, lines in entry_blocks(self.file, self.header, Partition(self.file)):
+            check_entries(self.file, self.header, triples, lines, ("row", "column"))
             rows, columns, counts = triples
             n_entries += len(rows)
             if self._binarize:

@@ -38,6 +38,12 @@ _COMPRESSED_STARTS = {
     ".zip": b"PK",
 }
 
+#: Names of files and folders that programs write beside documents: hidden ones, marks and unfinished output of Spark,
+#: backup copies of editors, and what Windows writes.
+_BESIDE_DOCUMENTS = re.compile(r"[._].*|.*~|#.*#|thumbs\.db|desktop\.ini", re.IGNORECASE | re.DOTALL)
+#: Extensions of copies that lie beside the file itself.
+_COPIES = (".bak", ".old", ".orig")
+
 #: Bytes that are decompressed at once when a reader needs a single line.
 UNPACKED_BYTES = 1 << 16
 #: Characters of a path that a message shows.
@@ -180,7 +186,7 @@ def find_folders(source: Paths) -> list[SourceFile]:
         found = [path]
         with explained_errors(filesystem, url):
             if _is_pattern(path):
-                found = sorted(match for match in filesystem.glob(path) if _is_meant(match, path))
+                found = sorted(match for match in filesystem.glob(path) if not _is_beside_documents(match, path))
             folders += [(filesystem, folder.rstrip("/")) for folder in found if filesystem.isdir(folder)]
     if not folders:
         raise DataError(f"{source}: no such folder; check the path or the pattern")
@@ -220,17 +226,37 @@ def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[s
     """Return the files of a path, folder or pattern, with what the filesystem knows about each."""
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
-        listing = filesystem.glob(path, detail=True)
-        found = _followed(filesystem, {match: listing[match] for match in listing if _is_meant(match, path)})
-        return {match: info for match, info in found.items() if info["type"] == "file" and not _is_marker(match)}
+        found = _followed(filesystem, _documents_of(filesystem.glob(path, detail=True), path))
+        return {match: info for match, info in found.items() if info["type"] == "file"}
     if filesystem.isdir(path):
-        below = filesystem.find(path, detail=True)
-        meant = {file: info for file, info in below.items() if not _is_marker(file)}
-        shown = {file: info for file, info in meant.items() if not _is_hidden(os.path.relpath(file, path))}
-        infos = _followed(filesystem, shown)
+        infos = _followed(filesystem, _documents_of(filesystem.find(path, detail=True), path))
         _check_no_folders(infos)
         return infos
     return {path: filesystem.info(path)} if filesystem.exists(path) else {}
+
+
+def _documents_of(listing: Mapping[str, dict[str, Any]], path: str) -> dict[str, dict[str, Any]]:
+    """Return what a pattern or folder lists without what programs write beside documents, and say how much that is.
+
+    Copies such as a.txt.bak are left out if the file itself is listed, unless the pattern ends in this extension.
+    """
+    found = {name: info for name, info in listing.items() if not _is_marker(name)}
+    copies = [copy for copy in _COPIES if not path.endswith(copy)]
+    files = {
+        name: info
+        for name, info in found.items()
+        if not _is_beside_documents(name, path)
+        and not any(name.lower().endswith(copy) and name[: -len(copy)] in found for copy in copies)
+    }
+    left_out = sorted(name for name in found.keys() - files.keys() if found[name]["type"] != "directory")
+    if left_out:
+        warnings.warn(
+            f"{path}: {pluralize(len(left_out), 'file')} left out, such as {left_out[0]}: hidden names, names that "
+            f"begin with _, and backup copies are read if the path names them",
+            DataWarning,
+            stacklevel=2,
+        )
+    return files
 
 
 def _is_marker(name: str) -> bool:
@@ -272,15 +298,14 @@ def _is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
 
 
-def _is_meant(match: str, pattern: str) -> bool:
-    """Return whether a pattern names each hidden part of a path that it matches. As in a shell, ``*`` does not."""
-    named = [part for part in PurePosixPath(pattern).parts if part.startswith(".")]
-    hidden = [part for part in PurePosixPath(match).parts if part.startswith(".")]
-    return all(any(fnmatchcase(part, each) for each in named) for part in hidden)
+def _is_beside_documents(name: str, path: str) -> bool:
+    """Return whether a part of the name of a listed file is not one of documents, and the path does not name it.
 
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/"))
+    As in a shell, ``*`` names no hidden file.
+    """
+    named = [part for part in PurePosixPath(path).parts if _BESIDE_DOCUMENTS.fullmatch(part)]
+    others = [part for part in PurePosixPath(name).parts if _BESIDE_DOCUMENTS.fullmatch(part)]
+    return any(not any(fnmatchcase(part, each) for each in named) for part in others)
 
 
 def _describe(found: _Found, common: str) -> SourceFile:

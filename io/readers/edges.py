@@ -19,6 +19,7 @@ from ..matrices.blocks import native
 from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
+from .batches import check_options_of_format
 from .content import check_encoding, format_by_content
 from .dialect import check_characters
 from .edge_lists import (
@@ -47,6 +48,19 @@ SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray
 EdgeSource: TypeAlias = Paths | SparseMatrix | NetworkxGraph | EdgeTable
 
 FORMATS = ("edges", "npz", "matrixmarket", "parquet", "arrow")
+_MATRIX, _TABLE, _GRAPH = "a matrix in memory", "a table in memory", "a graph of networkx"
+_WITH_COLUMNS = ("edges", "parquet", "arrow", _TABLE)
+#: The formats in which each option has an effect. Options that are not here have one in all.
+FORMATS_OF_OPTION = {
+    "format": FORMATS,
+    "header": ("edges",),
+    "delimiter": ("edges",),
+    "quote": ("edges",),
+    "comments": ("edges",),
+    "source": _WITH_COLUMNS,
+    "target": _WITH_COLUMNS,
+    "weight": (*_WITH_COLUMNS, _GRAPH),
+}
 _EXTENSIONS = {
     ".npz": "npz",
     ".mtx": "matrixmarket",
@@ -90,11 +104,16 @@ def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges
     if options.format not in ("auto", *FORMATS):
         raise ValueError(f"format={options.format!r} is not known: choose one of auto, {', '.join(FORMATS)}")
     if scipy.sparse.issparse(source):
+        check_options_of_format(options, FORMATS_OF_OPTION, _MATRIX, "the source")
         return edges_of_matrix(source, options, found)._replace(metadata={"source": "matrix in memory"})
     if is_networkx(source):
+        check_options_of_format(options, FORMATS_OF_OPTION, _GRAPH, "the source")
+        if options.directed and not source.is_directed():
+            raise ValueError("directed=True, but this graph of networkx has no direction: pass graph.to_directed()")
         options = replace(options, directed=source.is_directed())
         return _edges_of_networkx(source, options, found)._replace(metadata={"source": "graph in memory"})
     if is_table(source):
+        check_options_of_format(options, FORMATS_OF_OPTION, _TABLE, "the source")
         edges = _edges_of_pairs(
             list(_pairs_in_memory(cast(EdgeTable, source), options, found)), "table", options, found
         )
@@ -123,6 +142,7 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
     if len(formats) > 1:
         raise DataError(f"{source}: files of several formats ({', '.join(sorted(formats))}); give files of one format")
     format_name = formats.pop()
+    check_options_of_format(options, FORMATS_OF_OPTION, format_name, str(source))
     if format_name in ("npz", "matrixmarket"):
         if len(files) > 1:
             raise DataError(f"{source}: {len(files)} matrices; give one matrix, or several lists of edges")

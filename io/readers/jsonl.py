@@ -1,6 +1,7 @@
 """Reader of JSON lines."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -14,6 +15,7 @@ from ..errors import DataError
 from ..messages import listed
 from .batches import (
     Batch,
+    Odd,
     ReadOptions,
     column_batch,
     field_names,
@@ -22,6 +24,7 @@ from .batches import (
     replace_surrogates,
     value_at,
     values_at,
+    wanted_columns,
 )
 from .kept import KeptColumn, KeptColumns, kept_column, values_column
 from .kinds import no_values
@@ -30,6 +33,13 @@ from .source import SourceFile, open_file
 
 #: Objects whose fields a message names.
 SHOWN_OBJECTS = 100
+#: What is odd about lines.
+LONE_SURROGATE = (
+    "this line has half of a character, such as \\ud83d without \\ude00, which became a question mark; write whole "
+    "characters"
+)
+#: How JSON writes a surrogate.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class _Parsed(NamedTuple):
@@ -39,13 +49,13 @@ class _Parsed(NamedTuple):
     keys: pa.Array | None  # (D,) string; None if the options name no field for it
     lines: Callable[[int], int]  # number of the line of each document
     kept: KeptColumns | None  # the fields that the option keep names
+    odd: tuple[Odd, ...] = ()
 
 
 class JSONLinesReader(LineBasedReader):
     """Reads files with one JSON object per line. Blank lines are skipped."""
 
     kind = "JSONLines"
-    has_columns = True
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
         """Return one document per object."""
@@ -53,7 +63,7 @@ class JSONLinesReader(LineBasedReader):
         if parsed is None:
             parsed = self._parse_slowly(file, data, line)
         lines = parsed.lines
-        return column_batch(
+        batch = column_batch(
             self.options,
             file.name,
             parsed.values,
@@ -62,6 +72,7 @@ class JSONLinesReader(LineBasedReader):
             line,
             parsed.kept,
         )
+        return batch._replace(odd=parsed.odd)
 
     def _parse_quickly(self, data: bytes, line: int) -> _Parsed | None:
         """Parse a block with Arrow; return None if a line is blank or not as expected."""
@@ -107,6 +118,7 @@ class JSONLinesReader(LineBasedReader):
         keys: list[str] = []
         lines: list[int] = []
         objects: list[dict[str, Any]] = []
+        replaced: list[int] = []
         # Not splitlines: it would also cut at carriage returns, and lines would be counted wrongly.
         for line, raw in enumerate(data.split(b"\n"), first_line):
             if not raw.strip():
@@ -121,6 +133,8 @@ class JSONLinesReader(LineBasedReader):
             keys.append(_key_of(found, key, where) if key else f"{file.name}:{line}")
             lines.append(line)
             objects.append(found)
+            if _SURROGATE.search(raw) and _has_lone_surrogate(found, wanted_columns(self.options)):
+                replaced.append(line)
         kept = None
         if self.options.keep:
             kept = {
@@ -128,7 +142,8 @@ class JSONLinesReader(LineBasedReader):
                 for name in self.options.keep
             }
         large = pa.large_list(pa.string()) if self.options.tokens else pa.large_string()
-        return _Parsed(pa.array(values, large), pa.array(keys, pa.string()), lines.__getitem__, kept)
+        odd = [Odd(LONE_SURROGATE, len(replaced), f"{file.url}, line {line}") for line in replaced[:1]]
+        return _Parsed(pa.array(values, large), pa.array(keys, pa.string()), lines.__getitem__, kept, tuple(odd))
 
     def field_names(self) -> list[str]:
         """Return the names of the fields of the first objects."""
@@ -248,6 +263,11 @@ def _checked(value: Any, field: pa.Field, where: str) -> Any:
             return replace_surrogates(value)
         wanted = "a string"
     raise DataError(f"{where}: field {field.name!r} is {json.dumps(value)[:40]} where {wanted} is needed")
+
+
+def _has_lone_surrogate(found: dict[str, Any], names: Sequence[str]) -> bool:
+    texts = (json.dumps(value_at(found, name, None), ensure_ascii=False) for name in names)
+    return any(replace_surrogates(text) != text for text in texts)
 
 
 def _key_of(found: dict[str, Any], name: str, where: str) -> str:

@@ -70,7 +70,6 @@ class ParquetReader(Reader):
     """A column of text or of token lists in Parquet files."""
 
     kind = "Parquet"
-    has_columns = True
 
     def partitions(self) -> Iterable[Partition]:
         """Group consecutive row groups of a file into partitions of about PARTITION_BYTES."""

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.bags import MAX_DOCUMENT_TOKENS, check_lengths
 from corpusmill.io.readers.batches import ReadOptions
-from corpusmill.io.readers.open import open_in_memory
+from corpusmill.io.readers.open import FORMATS, FORMATS_OF_OPTION, open_in_memory, open_source
 from corpusmill.io.readers.reader import PARTITION_BYTES, line_partitions
 from corpusmill.io.readers.source import find_files
+from corpusmill.pipeline.ingest.job import IngestOptions
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 
 
@@ -42,9 +45,55 @@ def test_an_empty_list_of_files_is_refused(tmp_path, monkeypatch, source, match)
     refuses(source, match)
 
 
-def test_a_vocabulary_file_for_text(tmp_path):
-    with pytest.raises(ValueError, match=r"vocabulary_file applies to docword, .*x\.txt is lines"):
-        read(write_lines(tmp_path / "x.txt", "a"), vocabulary_file="v.txt")
+#: Another value than the default of each option that some formats do not have.
+OTHER_VALUES = {
+    **dict.fromkeys(("text", "tokens", "key", "vocabulary_file", "keys_file"), "x"),
+    **dict.fromkeys(("transpose", "binarize", "zero_based"), True),
+    **dict.fromkeys(("keep", "columns"), ("x",)),
+    **dict.fromkeys(("delimiter", "quote", "escape"), "|"),
+    "null_text": "empty",
+    "on_bad_line": "skip",
+    "max_bad_lines": 3,
+    "encoding_errors": "replace",
+    "names": "name",
+    "encoding": "utf-16",
+    "token_pattern": r"\w",
+    "layer": "raw/X",
+    "feature_type": "Peaks",
+    "format": "jsonl",
+}
+
+
+def test_each_option_that_only_some_formats_have_is_declared():
+    assert FORMATS_OF_OPTION.keys() == OTHER_VALUES.keys()
+    assert FORMATS_OF_OPTION.keys() == {field.name for field in fields(ReadOptions)} | {"token_pattern"}
+
+
+@pytest.mark.parametrize("format_name", [*FORMATS, "demo"])
+@pytest.mark.parametrize("option", sorted(FORMATS_OF_OPTION.keys() - {"format"}))
+def test_an_option_that_a_format_does_not_have_is_refused(tmp_path, option, format_name):
+    if format_name in FORMATS_OF_OPTION[option]:
+        return
+    path = "demo:kjv" if format_name == "demo" else str(tmp_path / "x")
+    write_lines(tmp_path / "x", ["a"])
+    options = {} if format_name == "demo" else {"format": format_name}
+    if format_name in ("zarr", "10x-mtx"):
+        path = str(tmp_path)
+    with pytest.raises(ValueError, match=rf"^{option} applies to .*, but .* is {format_name}$"):
+        open_source(path, IngestOptions(**options | {option: OTHER_VALUES[option]}))
+
+
+@pytest.mark.parametrize(
+    "data", [["one fish"], pa.table({"text": ["one fish"]}), scipy.sparse.eye_array(2, format="csr", dtype=int)]
+)
+@pytest.mark.parametrize("option", sorted(FORMATS_OF_OPTION))
+def test_an_option_that_data_in_memory_do_not_have_is_refused(option, data):
+    try:
+        open_in_memory(data, IngestOptions(**{option: OTHER_VALUES[option]}))
+    except ValueError as error:
+        assert f"{option} applies to " in str(error)
+    else:
+        assert any(name.endswith("in memory") for name in FORMATS_OF_OPTION[option])
 
 
 @pytest.mark.parametrize(

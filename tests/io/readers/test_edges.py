@@ -291,3 +291,27 @@ def test_pairs_of_which_some_are_listed_in_both_directions_are_noted(tmp_path, l
     ] * is_noted
     with warnings.catch_warnings(action="error"):
         read_edges(str(tmp_path / "edges.csv"), EdgeOptions(directed=True))
+
+
+@pytest.mark.parametrize("option", sorted(edges.FORMATS_OF_OPTION))
+@pytest.mark.parametrize("form", [*edges.FORMATS, "matrix", "table", "graph"])
+def test_an_option_that_a_container_does_not_have_is_refused(tmp_path, form, option):
+    networkx = pytest.importorskip("networkx")
+    (tmp_path / "x").write_text("")
+    others = {
+        "matrix": (scipy.sparse.eye_array(2), "a matrix in memory"),
+        "table": (pa.table({"source": ["a"], "target": ["b"]}), "a table in memory"),
+        "graph": (networkx.Graph([(1, 2)]), "a graph of networkx"),
+    }
+    source, name = others.get(form, (str(tmp_path / "x"), form))
+    given = {} if form in others else {"format": form}
+    if name not in edges.FORMATS_OF_OPTION[option]:
+        value = {"header": True, "format": "npz", "comments": ""}.get(option, "|")
+        with pytest.raises(ValueError, match=rf"^{option} applies to .*, but .* is {name}$"):
+            read_edges(source, EdgeOptions(**given | {option: value}))
+
+
+def test_a_direction_that_a_graph_does_not_have_is_refused():
+    networkx = pytest.importorskip("networkx")
+    with pytest.raises(ValueError, match="this graph of networkx has no direction"):
+        read_edges(networkx.Graph([(1, 2)]), EdgeOptions(directed=True))

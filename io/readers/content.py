@@ -23,6 +23,8 @@ _PAIRS = re.compile(rb"\s*[+-]?[\d.]+(\s+\d+:\d+)*\s*")
 _NUMBERS = re.compile(rb"[\s\d.,;:eE+-]+")
 
 _ADVICE = "choose the format with the option format"
+#: How files of markup begin.
+_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)\b", re.IGNORECASE)
 
 #: How files of some formats begin.
 _MAGIC = {
@@ -40,8 +42,15 @@ _REFUSED = {
     b"BZh9": "compressed by bzip2; let its name end in .bz2",
     b"\xfd7zXZ\0": "compressed by xz; let its name end in .xz",
     b"\x28\xb5\x2f\xfd": "compressed by Zstandard; let its name end in .zst",
+    b"\x04\x22\x4d\x18": "compressed by LZ4; unpack it, or compress it by Zstandard",
     b"\xd0\xcf\x11\xe0": "a document of Office; save it as text, or as CSV",
+    b"\x93NUMPY": "an array of NumPy; save it with scipy.sparse.save_npz, or load it and pass it in Python",
+    b"SQLite format 3\0": "a database of SQLite; write its table as CSV",
+    b"Obj\1": "a file of Avro; convert it to Parquet",
+    b"%!PS": "a file of PostScript; extract its text first, for example with ps2ascii",
 }
+#: Extensions of files of text in which words of the format are among those of the documents.
+_STRUCTURED = {".yaml": "YAML", ".yml": "YAML", ".toml": "TOML", ".ipynb": "a notebook of Jupyter"}
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
 #: Marks of encodings. That of UTF-32 begins with that of UTF-16.
@@ -67,6 +76,9 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     for magic, name in _MAGIC.items():
         if beginning.startswith(magic):
             return name
+    structure = "HTML or XML" if _MARKUP.match(beginning) else _STRUCTURED.get(file.extension)
+    if structure is not None:
+        raise DataError(f"{file.url}: {structure}; convert it to text, CSV or JSONL, or {_ADVICE}")
     if beginning.startswith(_HDF5) and by_name not in ("h5ad", "10x-h5"):
         raise DataError(f"{file.url}: a file of HDF5; choose format=h5ad or format=10x-h5")
     if beginning.startswith(_ZIP):
@@ -87,12 +99,22 @@ def check_encoding_name(name: str) -> None:
 
 
 def check_encoding(files: Sequence[SourceFile], advice: str = "ingest it with encoding={}") -> None:
-    """Raise DataError if a file of text begins with the mark of another encoding than UTF-8."""
+    """Raise DataError if a file of text is in UTF-16 or UTF-32."""
     for file in files[:CHECKED_FILES]:
         beginning = b"" if file.encoding else _read_beginning(file)
-        for mark, encoding in _MARKS.items():
-            if beginning.startswith(mark):
-                raise DataError(f"{file.url}: text in {encoding.upper()}; {advice.format(encoding)}")
+        encoding = next((name for mark, name in _MARKS.items() if beginning.startswith(mark)), None)
+        encoding = encoding or _encoding_by_zeros(beginning)
+        if encoding is not None:
+            raise DataError(f"{file.url}: text in {encoding.upper()}; {advice.format(encoding)}")
+
+
+def _encoding_by_zeros(beginning: bytes) -> str | None:
+    """Return the form of UTF-16 without a mark if every other byte of some ASCII is 0; else None."""
+    start = beginning[: 2 * (min(len(beginning), 64) // 2)]
+    for encoding, zeros, others in (("utf-16-le", start[1::2], start[::2]), ("utf-16-be", start[::2], start[1::2])):
+        if start and not any(zeros) and all(others):
+            return encoding
+    return None
 
 
 def check_is_text(files: Sequence[SourceFile]) -> None:
@@ -102,7 +124,9 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
     for file in files[:CHECKED_FILES]:
         beginning = _read_beginning(file)
         if b"\0" in beginning:
-            raise DataError(f"{file.url}: binary data, not text in UTF-8; {_ADVICE}, or convert the file to UTF-8")
+            raise DataError(
+                f"{file.url}: binary data, not text in UTF-8; {_ADVICE}, or name the files of text with a pattern"
+            )
         lines += [line for line in beginning.splitlines() if line.strip()]
     if not lines:
         return

@@ -203,6 +203,8 @@ class _Parser:
             if found[0].error is not None:
                 raise found[0].error
             header_line = self._buffer[:size]
+            if b"\0" in header_line:
+                raise DataError(f"{self.file.url}: binary data, not CSV; choose the format with the option format")
             self._drop(size)
             self._header_line = header_line
             return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0].fields]

@@ -33,6 +33,7 @@ from .edge_lists import (
     usual_columns,
 )
 from .frames import arrow_batches
+from .matrices import no_sparse_matrix
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some, stored_url
 from .tables import open_arrow
 
@@ -275,7 +276,12 @@ def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions, found
             content.seek(0)
             matrix = scipy.sparse.load_npz(content)
     except Exception as error:
-        raise DataError(f"{file.url}: not a {format_name} file of a sparse matrix ({error})") from None
+        reason = (
+            f"not a sparse matrix of MatrixMarket ({error})"
+            if format_name == "matrixmarket"
+            else no_sparse_matrix(error)
+        )
+        raise DataError(f"{file.url}: {reason}") from None
     # MatrixMarket counts rows and columns from 1.
     first_name = 1 if format_name == "matrixmarket" else 0
     return edges_of_matrix(matrix, options, found, file.url, first_name, names)

@@ -1,6 +1,7 @@
 """Reader of JSON lines."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from ..errors import DataError
-from ..messages import listed
+from ..messages import line_start, listed
 from .batches import (
     Batch,
     Odd,
@@ -38,6 +40,8 @@ LONE_SURROGATE = (
     "this line has half of a character, such as \\ud83d without \\ude00, which became a question mark; write whole "
     "characters"
 )
+#: Numbers that only Python's JSON has.
+_CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}
 #: How JSON writes a surrogate.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -163,6 +167,8 @@ def _column_of(objects: Sequence[dict[str, Any]], name: str, where: Callable[[in
 
 def _kept_column(data: bytes, column: pa.ChunkedArray, name: str) -> KeptColumn:
     """Return a field of a block that Arrow has parsed. Arrow gives nulls also for a field that no object has."""
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
     kept = kept_column(column, name, lambda row: f"row {row + 1} of a block")
     if not kept.fits["values"] and column.null_count == len(column):
         return kept._replace(fits=no_values(_has_field(data, name)))
@@ -216,15 +222,18 @@ def _is_utf8(data: bytes) -> bool:
 
 def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(raw.decode("utf-8", encoding_errors))
+        # As in tables, NaN is a missing value.
+        found = json.loads(raw.decode("utf-8", encoding_errors), parse_constant=lambda name: _CONSTANTS[name])
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg.removesuffix(' starting at')}, at character {error.pos + 1}"
+        raise DataError(f"{where}: not valid JSON ({reason}); each line must be an object{_advice(raw)}") from None
     except (ValueError, RecursionError) as error:  # the latter for lists in lists in lists and so on
-        raise DataError(f"{where}: not valid JSON ({error}); each line must be an object{_advice(raw)}") from None
+        raise DataError(f"{where}: not valid JSON ({error}); each line must be an object") from None
     if not isinstance(found, dict):
-        raise DataError(
-            f"{where}: a JSON {type(found).__name__} where an object is needed; write one object per line (jq -c '.[]')"
-        )
+        advice = "jq -c '.[]' makes lines of a list" if isinstance(found, list) else "jq -c '{text: .}' makes objects"
+        raise DataError(f"{where}: {line_start(raw)!r}, where a JSON object is needed; {advice}")
     return found
 
 
@@ -240,7 +249,7 @@ def _advice(raw: bytes) -> str:
 
 def _missing_field(option: str, name: str, found: dict[str, Any], where: str) -> str:
     """Return the message for an object without text, tokens or key."""
-    advice = f"name the field with {option}=... (in a configuration, source.{option})"
+    advice = f"name the field with {option}=..."
     _, is_present = values_at([found], name)
     if is_present:
         reason = f"{name!r} is null"

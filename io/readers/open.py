@@ -61,7 +61,8 @@ _IN_MEMORY = {
 _TEXT_FORMATS = ("jsonl", "lines", "csv", "mallet", "text")
 #: Formats in which a document is a row with columns or fields.
 _WITH_COLUMNS = ("jsonl", "csv", "parquet", "arrow", "a table in memory")
-_WITHOUT_TEXT = ("docword", "svmlight", "lda-c", "matrixmarket", "npz", "h5ad", "zarr", "10x-h5", "10x-mtx")
+_COUNTS_AS_TEXT = ("docword", "svmlight", "lda-c", "matrixmarket")
+_WITHOUT_TEXT = (*_COUNTS_AS_TEXT, "npz", "h5ad", "zarr", "10x-h5", "10x-mtx")
 _WITH_TEXT = (*_TEXT_FORMATS, "parquet", "arrow", "demo", "documents in memory", "a table in memory")
 #: The formats in which each option has an effect. Options that are not here have one in all.
 FORMATS_OF_OPTION = {
@@ -76,7 +77,7 @@ FORMATS_OF_OPTION = {
     "encoding": _TEXT_FORMATS,
     "encoding_errors": _WITH_TEXT,
     "token_pattern": _WITH_TEXT,
-    "vocabulary_file": ("docword", "svmlight", "lda-c", "matrixmarket", "npz"),
+    "vocabulary_file": (*_COUNTS_AS_TEXT, "npz"),
     "keys_file": ("matrixmarket", "npz"),
     "transpose": ("matrixmarket", "npz"),
     "binarize": (*_WITHOUT_TEXT, "a matrix in memory"),
@@ -140,6 +141,8 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     check_options_of_format(options, FORMATS_OF_OPTION, format_name, str(source))
     if format_name in _TEXT_FORMATS:
         check_encoding(files)
+    elif format_name in _COUNTS_AS_TEXT:
+        check_encoding(files, "convert it to UTF-8: iconv -f {} -t UTF-8 FILE")
     reader = FORMATS[format_name]
     if format_name == "matrixmarket" and options.transpose:
         reader = TransposedMatrixMarketReader
@@ -219,7 +222,7 @@ def _guess_format(source: Paths, files: list[SourceFile]) -> str:
 
 def _format_of(file: SourceFile) -> str:
     if file.extension in _ARCHIVES:
-        raise DataError(f"{file.url}: an archive; unpack it and ingest the folder")
+        raise DataError(f"{file.url}: an archive; unpack it and ingest the folder, or name other files with a pattern")
     if PurePosixPath(file.url).name.startswith("docword."):
         return "docword"
     return _EXTENSIONS.get(file.extension, "lines")

@@ -138,13 +138,15 @@ def _message_of(error: BaseException) -> str:
 def with_keys(message: str) -> str:
     """Return a message with the configuration's keys in place of parameters of Python: model.max_iter for max_iter."""
     keys = _keys()
-    name = rf"(?<![\w.='\"-])(?P<key>{'|'.join(keys)})(?![\w'\"-]|\.\w)"
+    # Other names are ordinary words, unless a value follows them.
+    names = [f"{key}(?==)|^{key}(?= applies to)" if "_" not in key else key for key in keys]
+    name = rf"(?<![\w.='\"-])(?<!\.\.\., )(?P<key>{'|'.join(names)})(?![\w'\"-]|\.\w)"
     return re.sub(f"{_OF_USERS}|{name}", lambda found: keys[found["key"]] if found["key"] else found[0], message)
 
 
 @cache
 def _keys() -> dict[str, str]:
-    """Return the full key by its last part, where only one section has it and no ordinary sentence."""
+    """Return the full key by its last part, where only one section has it."""
     from ....configs.model_schema import MODEL_SECTIONS, Section
     from ....configs.schema import CorpusConfig, LocalConfig, RunConfig, SourceConfig
 
@@ -155,7 +157,7 @@ def _keys() -> dict[str, str]:
     for title, section in sections:
         for name in section.model_fields:
             found.setdefault(name, set()).add(f"{title}.{name}")
-    return {name: keys.pop() for name, keys in found.items() if len(keys) == 1 and "_" in name}
+    return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
 
 
 def _one_line(text: str) -> str:

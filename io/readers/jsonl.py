@@ -227,7 +227,7 @@ def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
     except json.JSONDecodeError as error:
-        reason = f"{error.msg.removesuffix(' starting at')}, at character {error.pos + 1}"
+        reason = f"{error.msg.removesuffix(' at').removesuffix(' starting')}, at character {error.pos + 1}"
         raise DataError(f"{where}: not valid JSON ({reason}); each line must be an object{_advice(raw)}") from None
     except (ValueError, RecursionError) as error:  # the latter for lists in lists in lists and so on
         raise DataError(f"{where}: not valid JSON ({error}); each line must be an object") from None

@@ -451,6 +451,10 @@ def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES)
                 return
             if not data.endswith(b"\n"):
                 data += _guarded(file, line, stream.readline)
+            if b"\n" not in data and b"\r" in data.rstrip(b"\r"):
+                raise DataError(
+                    f"{file.url}, line {line}: carriage returns, but no line ends; convert the file: tr '\\r' '\\n'"
+                )
             # Files that were joined have further marks, at the start of a line.
             yield re.sub(b"(?m)^" + codecs.BOM_UTF8, b"", data) if codecs.BOM_UTF8 in data else data, line
             position += len(data)

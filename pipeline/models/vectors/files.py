@@ -343,6 +343,8 @@ def _read_row(line: bytes, vector: np.ndarray, where: str) -> bytes:
     # Where no word is before the numbers, the line begins with the blank after it.
     if len(fields) < len(vector) + (line[:1] not in (b" ", b"\t")):
         raise ValueError(f"{where} has {max(0, len(fields) - 1)} numbers, not {len(vector)}")
+    if b"\r" in fields[0]:
+        raise ValueError(f"{where} has a carriage return within it; convert the line ends: tr '\\r' '\\n'")
     numbers = fields[-len(vector) :] if len(vector) else []
     vector[:] = np.fromiter(map(float, numbers), np.float32, len(vector))
     return fields[0].lstrip(b" \t") if len(fields) > len(vector) else b""

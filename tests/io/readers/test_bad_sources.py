@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import json
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -548,6 +549,22 @@ def test_text_in_utf16_is_named_with_and_without_a_mark(tmp_path, name, encoding
     refuses(tmp_path / name, rf"text in {encoding.upper()}; .*{way_out}", **options)
     if name in ("x.txt", "x.csv", "x.jsonl"):
         assert read(tmp_path / name, encoding=encoding, **options)[1] == [["one", "fish"]]
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.mtx", "docword.x.txt", "x.svm", "x.mallet", "x.edges"])
+@pytest.mark.parametrize("n_lines", [1, 2])
+def test_lines_that_end_in_carriage_returns_only_are_refused(tmp_path, name, n_lines):
+    content = UTF16.get(name, "a b c\n") * n_lines
+    if name == "x.txt":
+        assert len(read(write_lines(tmp_path / name, ["a\rb", "c"]))[1]) == 2
+    (tmp_path / name).write_bytes(content.replace("\n", "\r").encode())
+    options = {"format": "mallet"} if name == "x.mallet" else {}
+    reads = read_edges if name == "x.edges" else partial(read, **options)
+    if content.count("\n") == 1 and name != "x.edges":
+        assert reads(str(tmp_path / name))
+    elif content.count("\n") > 1:
+        with pytest.raises(DataError, match=rf"{name}, line 1: carriage returns, but no line ends; convert the file"):
+            reads(str(tmp_path / name))
 
 
 def test_binary_data_with_the_name_of_csv_are_refused(tmp_path):

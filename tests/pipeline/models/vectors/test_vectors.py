@@ -322,6 +322,7 @@ def test_vectors_of_the_ending_of_fasttext_are_loaded(wv, tmp_path):
         (b"2 0\na\nb\n", {}, "its header says 0 dimensions"),
         (b"2 2\na 1 x\nb 1 2\n", {}, "could not convert string to float"),
         (b"2 2\na 1\nb 1 2\n", {}, "row 1 of 2 has 1 numbers, not 2"),
+        (b"a 1 2\rb 3 4\r", {"no_header": True}, "row 1 has a carriage return within it; convert the line ends"),
     ],
 )
 def test_files_that_are_no_vectors_are_refused(tmp_path, content, options, match):

@@ -253,6 +253,7 @@ def _missing_field(option: str, name: str, found: dict[str, Any], where: str) ->
     _, is_present = values_at([found], name)
     if is_present:
         reason = f"{name!r} is null"
+        advice = "drop such lines"
     else:
         reason = f"no field {name!r} among {listed(field_names([found]), 'none at all')}"
         advice += f", or rename it in this file if other files have {name!r}"
@@ -286,4 +287,7 @@ def _key_of(found: dict[str, Any], name: str, where: str) -> str:
     if isinstance(key, dict | list):
         kind = "an object" if isinstance(key, dict) else "a list"
         raise DataError(f"{where}: the key in {name!r} is {kind}; name a field with text or a number")
+    if isinstance(key, bool | float):
+        # As in tables: 3.0 is 3, and True is true.
+        return str(pa.scalar(key).cast(pa.string()))
     return replace_surrogates(str(key))

@@ -71,6 +71,16 @@ _EXTENSIONS = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
+#: How networkx reads files of graphs that are no lists of edges.
+_READ_BY_NETWORKX = {
+    ".gml": "read_gml",
+    ".graphml": "read_graphml",
+    ".gexf": "read_gexf",
+    ".net": "read_pajek",
+    ".g6": "read_graph6",
+    ".adjlist": "read_adjlist",
+    ".json": "node_link_graph",
+}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
 #: Rows of a Parquet file whose names are converted at once.
@@ -161,6 +171,11 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
 def _format_of(file: SourceFile, options: EdgeOptions) -> str:
     if options.format != "auto":
         return options.format
+    if file.extension in _READ_BY_NETWORKX:
+        function = f"networkx.{_READ_BY_NETWORKX[file.extension]}"
+        raise DataError(f"{file.url}: no list of edges; read it with {function} and pass the graph in Python")
+    if file.extension in (".jsonl", ".ndjson"):
+        raise DataError(f"{file.url}: JSONL; write the edges as CSV or Parquet, or pass a table in Python")
     return format_by_content(file, _EXTENSIONS.get(file.extension, "edges"))
 
 

@@ -50,7 +50,7 @@ _REFUSED = {
     b"%!PS": "a file of PostScript; extract its text first, for example with ps2ascii",
 }
 #: Extensions of files of text in which words of the format are among those of the documents.
-_STRUCTURED = {".yaml": "YAML", ".yml": "YAML", ".toml": "TOML", ".ipynb": "a notebook of Jupyter"}
+_STRUCTURED = (".yaml", ".yml", ".toml", ".ipynb")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
 #: Marks of encodings. That of UTF-32 begins with that of UTF-16.
@@ -76,9 +76,9 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     for magic, name in _MAGIC.items():
         if beginning.startswith(magic):
             return name
-    structure = "HTML or XML" if _MARKUP.match(beginning) else _STRUCTURED.get(file.extension)
-    if structure is not None:
-        raise DataError(f"{file.url}: {structure}; convert it to text, CSV or JSONL, or {_ADVICE}")
+    if _MARKUP.match(beginning) or file.extension in _STRUCTURED:
+        what = "HTML or XML" if _MARKUP.match(beginning) else f"its name ends in {file.extension}"
+        raise DataError(f"{file.url}: {what}; convert it to text, CSV or JSONL, or {_ADVICE}")
     if beginning.startswith(_HDF5) and by_name not in ("h5ad", "10x-h5"):
         raise DataError(f"{file.url}: a file of HDF5; choose format=h5ad or format=10x-h5")
     if beginning.startswith(_ZIP):

@@ -80,6 +80,7 @@ _READ_BY_NETWORKX = {
     ".g6": "read_graph6",
     ".adjlist": "read_adjlist",
     ".json": "node_link_graph",
+    ".jsonl": "from_pandas_edgelist",
 }
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
@@ -173,9 +174,10 @@ def _format_of(file: SourceFile, options: EdgeOptions) -> str:
         return options.format
     if file.extension in _READ_BY_NETWORKX:
         function = f"networkx.{_READ_BY_NETWORKX[file.extension]}"
-        raise DataError(f"{file.url}: no list of edges; read it with {function} and pass the graph in Python")
-    if file.extension in (".jsonl", ".ndjson"):
-        raise DataError(f"{file.url}: JSONL; write the edges as CSV or Parquet, or pass a table in Python")
+        raise DataError(
+            f"{file.url}: its name ends in {file.extension}; read it with {function} and pass the graph in Python, or "
+            f"let its name end in another way if it is a list of edges"
+        )
     return format_by_content(file, _EXTENSIONS.get(file.extension, "edges"))
 
 

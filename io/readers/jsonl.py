@@ -223,7 +223,7 @@ def _is_utf8(data: bytes) -> bool:
 def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any]:
     try:
         # As in tables, NaN is a missing value.
-        found = json.loads(raw.decode("utf-8", encoding_errors), parse_constant=lambda name: _CONSTANTS[name])
+        found = json.loads(raw.decode("utf-8", encoding_errors), parse_constant=_CONSTANTS.__getitem__)
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
     except json.JSONDecodeError as error:

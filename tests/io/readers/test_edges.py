@@ -328,12 +328,9 @@ def test_graphs_in_other_formats_are_refused_with_the_way_out(tmp_path, ending):
         path.write_text(json.dumps(networkx.node_link_data(graph)))
     else:
         getattr(networkx, writers.get(ending, f"write_{ending[1:]}"))(graph, path)
-    way_out = (
-        "JSONL; write the edges as CSV" if ending == ".jsonl" else r"read it with networkx\.(\w+) and pass the graph"
-    )
-    with pytest.raises(DataError, match=way_out) as caught:
+    with pytest.raises(DataError, match=r"read it with networkx\.(\w+) and pass the graph") as caught:
         read_edges(str(path))
     name = re.search(r"networkx\.(\w+)", str(caught.value))
-    if name and ending != ".json":
+    if not ending.startswith(".json"):
         read = getattr(networkx, name[1])(path)
         assert read_edges(networkx.Graph(read)).names.to_pylist() == ["0", "1", "2"]

@@ -89,7 +89,7 @@ def test_a_bad_command_line_has_exit_code_2(call):
     [
         (["ingest", "none.jsonl", "x"], "none.jsonl"),
         (["graph", "none.tsv", "x"], "none.tsv"),
-        (["graph", "my.yaml", "x"], "my.yaml: YAML; convert it"),
+        (["graph", "my.yaml", "x"], "my.yaml: its name ends in .yaml; convert it"),
         (["train", "my.yaml", "--set", "corpus.url=none"], "none: no corpus here"),
         (["topics", "none"], "none: no model here"),
         (["resume", "none"], "none: no run here"),

@@ -18,6 +18,8 @@ BATCH_BYTES = 4 << 20
 #: Tests for Arrow's types of bytes of any length.
 BINARY_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
+#: Errors of casts between types of Arrow.
+NO_CAST = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 #: Names a row of a batch in an error message, such as "news.csv, row 7".
 RowName = Callable[[int], str]
 
@@ -191,7 +193,7 @@ def as_string(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
             # It may be stored as numbers that mean something else, such as the months of pandas.
             raise pa.ArrowInvalid
         return values.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except NO_CAST:
         raise DataError(f"{row_name(0)}: column {column!r} is {values.type} where text is needed") from None
 
 
@@ -209,9 +211,12 @@ def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) ->
 
     Raises DataError for other types, for null tokens, and for null lists unless the options allow them.
     """
+    if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
+        # Arrow casts views of lists wrongly if one is null.
+        values = pa.array(values.to_pylist(), pa.large_list(values.type.value_type))
     try:
         lists = values.cast(pa.large_list(pa.large_string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except NO_CAST:
         raise DataError(
             f"{row_name(0)}: column {options.tokens!r} is {values.type} where lists of strings are needed"
         ) from None

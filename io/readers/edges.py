@@ -19,7 +19,7 @@ from ..matrices.blocks import native
 from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
-from .batches import check_options_of_format
+from .batches import NO_CAST, check_options_of_format
 from .content import check_encoding, format_by_content
 from .dialect import check_characters
 from .edge_lists import (
@@ -508,7 +508,7 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
         data = data.compute()
     try:
         table = pa.Table.from_batches(batches) if (batches := list(arrow_batches(data))) else pa.table({})
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except NO_CAST as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
     names = table.column_names
     if len(names) > 3 and usual_columns(names) is None and (options.source is None or options.target is None):
@@ -543,5 +543,5 @@ def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Fo
 def _cast_column(where: str, rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     try:
         return rows[name].cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except NO_CAST as error:
         raise DataError(f"{where}: column {name!r} cannot be read as {kind} ({error}); convert it") from None

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.run import RunStore
@@ -78,14 +77,12 @@ def test_workers_and_blocks_do_not_change_the_result(corpus, workers, sampler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_workers", [1, 3])
-def test_killed_workers_do_not_change_the_result_of_warp(corpus, tmp_path, n_workers):
+def test_killed_workers_do_not_change_the_result_of_warp(corpus, tmp_path, cluster_of):
     expected = fitted(corpus, "warp").model_.blocks[0]
     algorithm = LDA(5, doc_topic_prior=0.1, sampler="warp")._algorithm(corpus)
     faulty = Faulty(algorithm, ((2, 1, 1, "kill"), (4, 0, 1, "kill")), str(tmp_path))
     run = RunStore(str(tmp_path / "run"))
-    with open_cluster("local", n_workers=n_workers, memory_limit="2GiB") as client:
-        train(Training(faulty, corpus, run, epochs=4, seed=3), OnDask(client))
+    train(Training(faulty, corpus, run, epochs=4, seed=3), OnDask(cluster_of(2)))
     assert faulty.attempts(2, 1) > 1
     for name, values in run.block(4, 0).items():
         np.testing.assert_array_equal(values, expected[name])

@@ -31,6 +31,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) \
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
+# The tests start hundreds of processes. Without this, each of them would compile what it imports, where an image sets it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo docs audit test test-all kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick \
 	papers ptx release gpu

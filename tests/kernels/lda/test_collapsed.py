@@ -5,7 +5,7 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import collapsed
 from helpers import naive
-from helpers.lda_cases import dense_counts, random_topics, small_chunk, word_order
+from helpers.lda_cases import assert_counts, random_topics, small_chunk, tables_of, tokens_of, word_order
 
 KEY = random.key(5, 1, 0)
 BETA = 0.05
@@ -13,28 +13,12 @@ N_WORDS = 12
 ALPHAS = [np.full(3, 0.25), np.linspace(0.1, 2, 37)]
 
 
-def tokens_of(chunk):
-    return collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
-
-
-def tables_of(chunk, z, alpha):
-    A, B, N = (table.astype(np.int32) for table in dense_counts(chunk, z, len(alpha), N_WORDS))
-    np.testing.assert_array_equal(A, collapsed.document_counts(tokens_of(chunk), z, len(A), len(alpha)))
-    return collapsed.CountTables(A, B, N, np.asarray(alpha, np.float32), BETA, N_WORDS * BETA)
-
-
-def assert_counts(tables, chunk, z):
-    """Assert that the tables count the topics z."""
-    for found, expected in zip(tables[:3], dense_counts(chunk, z, len(tables.alpha), N_WORDS), strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
 @pytest.mark.parametrize("documents", [1, 4, 100])
 def test_draws_of_mini_batches_are_those_of_algorithm_4(documents):
     chunk, alpha = small_chunk(7), ALPHAS[1]
     docs, words, _ = word_order(chunk)
     z = random_topics(chunk, len(alpha))
-    tables, expected = tables_of(chunk, z, alpha), z.copy()
+    tables, expected = tables_of(chunk, z, alpha, N_WORDS, BETA), z.copy()
     batches = [np.flatnonzero((docs >= d) & (docs < d + documents)) for d in range(0, chunk.n_documents, documents)]
     uniforms = naive.lda_uniforms(KEY, len(z))
     naive.lda_minibatch(batches, docs, words, expected, (alpha, BETA), uniforms, N_WORDS)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import collapsed
+from corpusmill.kernels.lda import minibatch
 from helpers import naive
 from helpers.lda_cases import assert_counts, random_topics, small_chunk, tables_of, tokens_of, word_order
 
@@ -22,6 +22,6 @@ def test_draws_of_mini_batches_are_those_of_algorithm_4(documents):
     batches = [np.flatnonzero((docs >= d) & (docs < d + documents)) for d in range(0, chunk.n_documents, documents)]
     uniforms = naive.lda_uniforms(KEY, len(z))
     naive.lda_minibatch(batches, docs, words, expected, (alpha, BETA), uniforms, N_WORDS)
-    collapsed.minibatch(tokens_of(chunk), tables, z, KEY, chunk.doc_ptr, documents)
+    minibatch.minibatch(tokens_of(chunk), tables, z, KEY, chunk.doc_ptr, documents)
     np.testing.assert_array_equal(z, expected)
     assert_counts(tables, chunk, z)

@@ -20,8 +20,9 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
+from ....kernels.dealing import deal
 from ....kernels.word2vec.cells import CellOptions
-from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal, table_size
+from ....kernels.word2vec.dealing import BLOCK_ROWS, Dealing, arrange, block_negatives, table_size
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ....kernels.word2vec.sub_cells import device_bytes
 from ....kernels.word2vec.text import keep_probability, padded
@@ -266,7 +267,7 @@ def mass_of(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
 
 def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:
     """Return the block of each word: (V,) uint16, for the words' mass (V,)."""
-    return deal(mass, n_blocks, random.key(seed, DEALING))
+    return deal(mass, n_blocks, random.key(seed, DEALING), BLOCK_ROWS)
 
 
 def in_order_of_words(places: np.ndarray, dealt: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

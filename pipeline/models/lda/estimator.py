@@ -28,7 +28,7 @@ from .inference import TrainedTopics, fold_in, score_by_completion, score_left_t
 from .minibatch import MinibatchGibbs
 from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins, seed_counts
 from .samplers import SAMPLERS
-from .word_topics import PreviousTopics, list_entries, merge_models, top_words
+from .word_topics import PreviousTopics, gather_rows, list_entries, merge_models, top_words
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -316,6 +316,17 @@ class LDA(TopicModel):
         self.model_ = merge_models(self._fitted(), previous)
 
     # --- the trained model ---
+
+    def _loaded(self) -> None:
+        """Put the rows of blocks in the order of the words, if words were dealt to the blocks."""
+        model = self._fitted()
+        if "words" in model.shared:
+            # The word of each row.
+            shared = dict(model.shared)
+            rows = np.argsort(shared.pop("words"))
+            ends = np.cumsum([len(block["row_ptr"]) - 1 for block in model.blocks])
+            blocks = [gather_rows(part, model.blocks) for part in np.split(rows, ends[:-1])]
+            self.model_ = TrainedModel(blocks, shared, model.vocabulary, model.metadata)
 
     @property
     def components_(self) -> np.ndarray:

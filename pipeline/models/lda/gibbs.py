@@ -3,7 +3,7 @@
 A row of the grid has consecutive chunks, and a column has one of the blocks that the words were dealt to. Cell (i, j)
 draws the tokens of row i whose words are in block j. Cells of a stratum share neither a document nor a word, so that A
 and B are those of the moment everywhere. Only the K totals N are older: a cell sees those of the last epoch, and the
-changes of its own row.
+changes of its own row, as if the other rows changed them alike.
 
 Source: Moon's dissertation (2019), algorithm 3, over-decomposed tiles of documents and words. There, the changes of N
 are kept for each thread until the end of an epoch (section 2.4.1.4), here for each row.
@@ -109,14 +109,19 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
     def begin_row(
         self, chunks: list[Chunk], states: list[Arrays], shared: Arrays, address: Address
     ) -> tuple[Arrays, Arrays]:
-        """Return the topics of the chunks as one, N, and the rows of A; and the tokens, and where each chunk ends."""
+        """Return the topics of the chunks as one, N, and the rows of A.
+
+        Also return the tokens, where each chunk ends, and what ``others`` (K,) int64 have in N, outside of the row.
+        """
         order = chunks[0] if len(chunks) == 1 else joined(chunks)
         z = np.concatenate([state["z"] for state in states])
         A = gibbs.document_rows(order, z, self.n_topics)
         documents = A._asdict() if isinstance(A, DocumentRows) else {"A": A}
-        rows = {"z": z, "totals": shared["totals"].astype(np.int64)} | documents
+        totals = shared["totals"].astype(np.int64)
+        others = totals - np.bincount(z, minlength=self.n_topics)
         ends = np.cumsum([chunk.n_tokens for chunk in chunks])
-        return rows, token_order(order)._asdict() | {"ends": ends, "key": random.key(*address)}
+        prepared = token_order(order)._asdict() | {"ends": ends, "key": random.key(*address), "others": others}
+        return {"z": z, "totals": totals} | documents, prepared
 
     def begin_column(self, block: Arrays) -> Arrays:
         """Return the rows of B in the form in which they change."""
@@ -129,10 +134,15 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
         """Draw the topics of the row's tokens whose words are in the block."""
         first, stop = self.bounds[cell.column : cell.column + 2]
         none = np.zeros(stop - first + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.int32)
-        block = ModelBlock(*none, first, rows["totals"], shared["alpha"], float(shared["beta"]), self.n_words)
+        block = ModelBlock(*none, first, shared["totals"], shared["alpha"], float(shared["beta"]), self.n_words)
         order = TokenOrder(*(prepared[name] for name in TokenOrder._fields))
         A = rows["A"] if "A" in rows else DocumentRows(*(rows[name] for name in DocumentRows._fields))
-        gibbs.draw(order, A, _words(columns), rows["totals"], block, rows["z"], np.uint64(prepared["key"]))
+        # The other rows probably change N as this one does. Half of their counts is left, so N covers the row's tokens.
+        others = prepared["others"]
+        expected = np.clip((self.n_blocks - 1) * (rows["totals"] - shared["totals"]), -(others // 2), others)
+        totals = rows["totals"] + expected
+        gibbs.draw(order, A, _words(columns), totals, block, rows["z"], np.uint64(prepared["key"]))
+        rows["totals"][:] = totals - expected
 
     def finish_row(self, rows: Arrays, prepared: Arrays, address: Address) -> list[SweepResult]:
         """Return the topics of each chunk, and histograms of all documents of the row if priors are learned now."""

@@ -63,6 +63,8 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     kernel_module: ClassVar[str] = ""
     #: Maximum number of shards: enough for a thousand threads. Sums of counts are the same for any number.
     most_shards: ClassVar[int] = 4096
+    #: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
+    learned_topics: ClassVar[int] = 50
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
     #: Arrays of a chunk that sweeps do not need.

@@ -12,6 +12,7 @@ are kept for each thread until the end of an epoch (section 2.4.1.4), here for e
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,6 +48,8 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
     The arrays of a row are ``z`` (T,) uint16, N as the row sees it, and the rows of A. Those of a column are the rows
     of B, in the form in which kernels change them.
     """
+
+    learned_topics: ClassVar[int] = 100
 
     def _kernel_modules(self, data: Corpus) -> Collection[str]:
         """Return the modules of the kernels, which depend on the number of topics and the lengths of documents."""

@@ -89,8 +89,8 @@ class LDAConfig(Section):
     learn_priors: Literal["auto", "none", "symmetric", "asymmetric"] = Field(
         "auto",
         description="Estimate alpha and beta during training. symmetric learns one alpha, asymmetric one per topic; "
-        "auto is asymmetric for up to 50 topics (gibbs: 100) and at least 1,000 documents, unless a prior or seeds are "
-        "given",
+        "auto is asymmetric for up to 50 topics (gibbs: 100 to 1,000, by the length of documents) and at least 1,000 "
+        "documents, unless a prior or seeds are given",
     )
     learn_every: PositiveInt = Field(10, description="Number of epochs between two estimates of the priors")
     seeds: list[list[str]] | None = Field(

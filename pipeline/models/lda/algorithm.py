@@ -63,8 +63,6 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     kernel_module: ClassVar[str] = ""
     #: Maximum number of shards: enough for a thousand threads. Sums of counts are the same for any number.
     most_shards: ClassVar[int] = 4096
-    #: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
-    learned_topics: ClassVar[int] = 50
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
     #: Arrays of a chunk that sweeps do not need.
@@ -82,6 +80,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     bins: int = 0  # of histograms of documents, if priors are learned
     n_ranges: int = 1  # see `Needs.ranges`
     device: str = "cpu"
+
+    @classmethod
+    def learned_topics(cls, data: Corpus) -> int:
+        """Return the largest number of topics whose priors are learned by default."""
+        return 50
 
     @classmethod
     def cut_words(cls, data: Corpus, row_lengths: np.ndarray, n_blocks: int | None) -> tuple[int, ...]:

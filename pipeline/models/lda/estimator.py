@@ -90,9 +90,10 @@ class LDA(TopicModel):
     learn_priors : {"auto", "none", "symmetric", "asymmetric"}, default="auto"
         Whether alpha and beta are re-estimated by maximum likelihood during training, starting from the values above.
         "symmetric" learns one alpha, "asymmetric" one per topic; beta is one number. "auto" is "asymmetric" for a new
-        model of up to 50 topics, or 100 with the sampler "gibbs", and at least 1,000 documents, if
-        ``doc_topic_prior``, ``topic_word_prior`` and ``seeds`` are not given. Otherwise it is "none". tomotopy learns
-        one alpha per topic by default, scikit-learn and gensim learn none.
+        model of up to 50 topics and at least 1,000 documents, if ``doc_topic_prior``, ``topic_word_prior`` and
+        ``seeds`` are not given. With the sampler "gibbs", up to 10 topics for each token of a document, on average,
+        between 100 and 1,000. Otherwise it is "none". tomotopy learns one alpha per topic by default, scikit-learn
+        and gensim learn none.
     learn_every : int, default=10
         Number of epochs between two estimates of the priors.
     seeds : sequence of sequences of str or None, default=None
@@ -302,7 +303,7 @@ class LDA(TopicModel):
         # A continued model keeps its priors: new documents alone do not say what suits all of them.
         if is_given or previous is not None:
             return "none"
-        is_safe = self.n_components <= self._sampler().learned_topics and data.n_documents >= ENOUGH_DOCUMENTS
+        is_safe = self.n_components <= self._sampler().learned_topics(data) and data.n_documents >= ENOUGH_DOCUMENTS
         return "asymmetric" if is_safe else "none"
 
     def _choose_device(self, data: Corpus) -> str:

@@ -12,7 +12,6 @@ are kept for each thread until the end of an epoch (section 2.4.1.4), here for e
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -49,8 +48,6 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
     of B, in the form in which kernels change them.
     """
 
-    learned_topics: ClassVar[int] = 100
-
     def _kernel_modules(self, data: Corpus) -> Collection[str]:
         """Return the modules of the kernels, which depend on the number of topics and the lengths of documents."""
         if self.n_topics <= gibbs_registers.MOST_TOPICS:
@@ -75,6 +72,11 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
             column = self.block_bytes + 16 * int(max(np.diff(self.bounds)))
         # The chunks of a row are there until they are joined, and so are packed rows of A until they are copied.
         return MemoryEstimate(data=row, state=state, model=column, scratch=2 * column + state + row)
+
+    @classmethod
+    def learned_topics(cls, data: Corpus) -> int:
+        """Return ten for each token of a mean document, since short documents lose some of many topics."""
+        return min(1000, max(100, 10 * data.n_tokens // data.n_documents))
 
     # --- words and rows ---
 

@@ -16,7 +16,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -31,15 +31,15 @@ from ....io.errors import DataError, DataWarning
 from ....io.messages import MOST_CHARACTERS, listed, pluralize, shortened
 from ....io.readers.content import check_encoding_name
 from ....io.readers.source import check_is_compressed, unpacked
-from ....io.stores.filesystems import explained_errors
+from ....io.stores.filesystems import explained_errors, replacing
 from ....io.stores.formats import DAMAGED, parquet_bytes, read_parquet
 from ....io.stores.store import Store, check_format, filesystem_of, split_path
 
-#: Functions that compress bytes, by the ending of a file's name.
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
+#: Files that compress what is written, by the ending of a file's name.
+COMPRESSORS: dict[str, Callable[..., IO[bytes]]] = {
+    ".gz": gzip.GzipFile,
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
 }
 #: Version of the Zarr layout.
 ZARR_FORMAT = 1
@@ -60,13 +60,22 @@ class VectorTable(NamedTuple):
 # --- files ---
 
 
-def write_file(path: str, content: bytes) -> None:
-    """Write or replace a file in one step, compressed if the name ends in .gz, .bz2 or .xz."""
-    compress = COMPRESSORS.get(Path(path).suffix)
-    if compress is not None:
-        content = compress(content)
+def write_file(path: str, parts: Iterable[bytes]) -> None:
+    """Write or replace a file in one step, compressed if the name ends in .gz, .bz2 or .xz.
+
+    Only a file in another store has to fit into memory.
+    """
+    compressed = COMPRESSORS.get(Path(path).suffix, open)
     store, name = split_path(str(path))
-    store.write_bytes(name, content)
+    with contextlib.ExitStack() as stack:
+        if store.is_local:
+            target = stack.enter_context(replacing(Path(store.where(name))))
+        else:
+            target = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="corpusmill-vectors-")), "vectors")
+        with compressed(target, "wb") as file:
+            file.writelines(parts)
+        if not store.is_local:
+            store.write_bytes(name, target.read_bytes())
 
 
 # --- safetensors ---
@@ -87,7 +96,7 @@ def write_safetensors(path: str, table: VectorTable) -> None:
     tensors = {"vectors": np.ascontiguousarray(table.vectors)}
     if table.counts is not None:
         tensors["counts"] = np.ascontiguousarray(table.counts)
-    write_file(path, safetensors.numpy.save(tensors, {"format": "np", "words": words}))
+    write_file(path, [safetensors.numpy.save(tensors, {"format": "np", "words": words})])
 
 
 def read_safetensors(path: str) -> VectorTable:
@@ -140,7 +149,7 @@ def write_parquet(path: str, table: VectorTable) -> None:
     }
     if table.counts is not None:
         columns["count"] = pa.array(table.counts)
-    write_file(path, parquet_bytes(pa.table(columns)))
+    write_file(path, [parquet_bytes(pa.table(columns))])
 
 
 def read_parquet_vectors(path: str) -> VectorTable:
@@ -207,9 +216,8 @@ def write_word2vec(path: str, table: VectorTable, binary: bool = False) -> None:
             f"the word2vec format cannot hold {unusable!r}: words must have no blanks, tabs or line ends, and not be "
             f"empty"
         )
-    parts = [f"{len(table.words)} {table.vectors.shape[1]}\n".encode()]
-    parts.extend(_binary_rows(table) if binary else _text_rows(table))
-    write_file(path, b"".join(parts))
+    first = f"{len(table.words)} {table.vectors.shape[1]}\n".encode()
+    write_file(path, itertools.chain([first], _binary_rows(table) if binary else _text_rows(table)))
 
 
 def _text_rows(table: VectorTable) -> Iterator[bytes]:

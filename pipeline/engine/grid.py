@@ -264,6 +264,6 @@ class Grid:
         """
         for grid_pass in range(self.passes):
             strata = range(grid_pass * self.n_blocks, (grid_pass + 1) * self.n_blocks)
-            own = sorted(product(strata, rows), key=lambda cell: self.place(*cell, size))
+            own = sorted(product(strata, rows), key=lambda cell: self.place(cell[0], cell[1], size))
             for number, row in own:
                 yield number, Cell(grid_pass, number % self.n_blocks, row, self.partner(number, row))

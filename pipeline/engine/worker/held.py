@@ -226,7 +226,7 @@ class HeldArrays:
             with held.path.open("rb") as file:
                 for name, (shape, dtype) in held.arrays.items():
                     arrays[name] = empty_aligned(shape, dtype)
-                    file.readinto(arrays[name].reshape(-1).view(np.uint8))
+                    file.readinto(arrays[name].reshape(-1).view(np.uint8).data)
             held.path.unlink()
         except BaseException as error:
             self.fail(error)

@@ -67,7 +67,7 @@ class TrainedModel:
         for arrays in (self.shared, *self.blocks):
             for name in sorted(arrays):
                 digest.update(name.encode())
-                digest.update(np.ascontiguousarray(arrays[name]))
+                digest.update(np.ascontiguousarray(arrays[name]).data)
         return digest.hexdigest()[:16]
 
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from ....io.stores.formats import DAMAGED, parquet_bytes, read_parquet
 from ....io.stores.store import Store, check_format, filesystem_of, split_path
 
 #: Files that compress what is written, by the ending of a file's name.
-COMPRESSORS: dict[str, Callable[..., IO[bytes]]] = {
+COMPRESSORS: dict[str, Callable[..., Any]] = {
     ".gz": gzip.GzipFile,
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,

@@ -189,8 +189,8 @@ def invalid_utf8(where: str, error: UnicodeDecodeError) -> DataError:
 def as_string(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
     """Return text, numbers or dates as (D,) large_string; raise DataError for lists, structs and other types."""
     try:
-        if isinstance(values.type, pa.BaseExtensionType) and not pa.types.is_string(values.type.storage_type):
-            # It may be stored as numbers that mean something else, such as the months of pandas.
+        if isinstance(values.type, pa.BaseExtensionType) and pa.types.is_integer(values.type.storage_type):
+            # The numbers may mean something else, such as the months of pandas.
             raise pa.ArrowInvalid
         return values.cast(pa.large_string())
     except NO_CAST:

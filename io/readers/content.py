@@ -69,7 +69,7 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     """
     if file.encoding is not None:
         return by_name
-    beginning = _read_beginning(file)
+    beginning = read_beginning(file)
     for magic, reason in _REFUSED.items():
         if beginning.startswith(magic):
             raise DataError(f"{file.url}: {reason}")
@@ -101,18 +101,22 @@ def check_encoding_name(name: str) -> None:
 def check_encoding(files: Sequence[SourceFile], advice: str = "ingest it with encoding={}") -> None:
     """Raise DataError if a file of text is in UTF-16 or UTF-32."""
     for file in files[:CHECKED_FILES]:
-        beginning = b"" if file.encoding else _read_beginning(file)
+        beginning = b"" if file.encoding else read_beginning(file)
         encoding = next((name for mark, name in _MARKS.items() if beginning.startswith(mark)), None)
         encoding = encoding or _encoding_by_zeros(beginning)
         if encoding is not None:
             raise DataError(f"{file.url}: text in {encoding.upper()}; {advice.format(encoding)}")
 
 
+#: Bytes of text in ASCII.
+_PRINTED = frozenset(b"\t\n\r" + bytes(range(0x20, 0x7F)))
+
+
 def _encoding_by_zeros(beginning: bytes) -> str | None:
     """Return the form of UTF-16 without a mark if every other byte of some ASCII is 0; else None."""
     start = beginning[: 2 * (min(len(beginning), 64) // 2)]
     for encoding, zeros, others in (("utf-16-le", start[1::2], start[::2]), ("utf-16-be", start[::2], start[1::2])):
-        if start and not any(zeros) and all(others):
+        if start and not any(zeros) and all(byte in _PRINTED for byte in others):
             return encoding
     return None
 
@@ -122,7 +126,7 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
     check_encoding(files)
     lines: list[bytes] = []
     for file in files[:CHECKED_FILES]:
-        beginning = _read_beginning(file)
+        beginning = read_beginning(file)
         if b"\0" in beginning:
             raise DataError(
                 f"{file.url}: binary data, not text in UTF-8; {_ADVICE}, or name the files of text with a pattern"
@@ -154,7 +158,7 @@ def _is_json_object(line: bytes) -> bool:
         return False
 
 
-def _read_beginning(file: SourceFile) -> bytes:
+def read_beginning(file: SourceFile) -> bytes:
     """Return the first bytes of a file, up to the end of its last complete line if it is longer."""
     with open_file(file) as stream:
         beginning = read_some(stream, _CHECKED_BYTES, file)

@@ -214,9 +214,10 @@ class _Parser:
         """Drop whole rows at the beginning of the buffer."""
         rows = self._buffer[:size]
         if self._header_line and self._header_line in rows:
-            for found in re.finditer(b"(?m)^" + re.escape(self._header_line), rows):
-                line = self._line + rows.count(b"\n", 0, found.start())
-                self._add(Odd(HEADER_AGAIN, 1, f"{self.file.url}, line {line}"))
+            found = [match.start() for match in re.finditer(b"(?m)^" + re.escape(self._header_line), rows)]
+            if found:
+                line = self._line + rows.count(b"\n", 0, found[0])
+                self._add(Odd(HEADER_AGAIN, len(found), f"{self.file.url}, line {line}"))
         self._line += len(rows.splitlines())
         self._buffer = self._buffer[size:]
 

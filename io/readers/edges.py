@@ -20,7 +20,7 @@ from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
 from .batches import NO_CAST, check_options_of_format
-from .content import check_encoding, format_by_content
+from .content import check_encoding, format_by_content, read_beginning
 from .dialect import check_characters
 from .edge_lists import (
     EdgeOptions,
@@ -82,6 +82,8 @@ _READ_BY_NETWORKX = {
     ".json": "node_link_graph",
     ".jsonl": "from_pandas_edgelist",
 }
+#: How they begin, where lists of edges have such names too.
+_BEGINNINGS = {".net": (b"*",), ".json": (b"{", b"["), ".jsonl": (b"{", b"[")}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
 #: Rows of a Parquet file whose names are converted at once.
@@ -172,11 +174,12 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
 def _format_of(file: SourceFile, options: EdgeOptions) -> str:
     if options.format != "auto":
         return options.format
-    if file.extension in _READ_BY_NETWORKX:
+    beginnings = _BEGINNINGS.get(file.extension, (b"",))
+    if file.extension in _READ_BY_NETWORKX and read_beginning(file).lstrip().startswith(beginnings):
         function = f"networkx.{_READ_BY_NETWORKX[file.extension]}"
         raise DataError(
             f"{file.url}: its name ends in {file.extension}; read it with {function} and pass the graph in Python, or "
-            f"let its name end in another way if it is a list of edges"
+            f"let its name end in another way if it is a list of edges (in Python, ingest_graph(..., format='edges'))"
         )
     return format_by_content(file, _EXTENSIONS.get(file.extension, "edges"))
 
@@ -292,6 +295,8 @@ def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions, found
         else:
             content.seek(0)
             matrix = scipy.sparse.load_npz(content)
+    except MemoryError:
+        raise
     except Exception as error:
         reason = (
             f"not a sparse matrix of MatrixMarket ({error})"

@@ -42,6 +42,7 @@ LONE_SURROGATE = (
 )
 #: Numbers that only Python's JSON has.
 _CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}
+_DECODER = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__)
 #: How JSON writes a surrogate.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -223,7 +224,7 @@ def _is_utf8(data: bytes) -> bool:
 def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any]:
     try:
         # As in tables, NaN is a missing value.
-        found = json.loads(raw.decode("utf-8", encoding_errors), parse_constant=_CONSTANTS.__getitem__)
+        found = _DECODER.decode(raw.decode("utf-8", encoding_errors))
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
     except json.JSONDecodeError as error:

@@ -146,6 +146,9 @@ def _as_type(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array 
     """Return values of another type. Nanoseconds are cut to microseconds, which Parquet, pandas and polars all have."""
     if pa.types.is_timestamp(kind) and pa.types.is_string(values.type):
         values = pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1")
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+        # A cast cuts towards 1970, and text towards the past.
+        values = pc.floor_temporal(values, unit="microsecond")
     return values.cast(kind, safe=not pa.types.is_timestamp(values.type))
 
 

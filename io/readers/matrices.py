@@ -95,6 +95,8 @@ class NpzReader(MatrixFileReader):
         with open_file(file, unpack=False) as stream:
             try:
                 matrix = scipy.sparse.load_npz(stream)
+            except MemoryError:
+                raise
             except Exception as error:  # NumPy and zipfile have several classes of errors
                 raise DataError(f"{file.url}: {no_sparse_matrix(error)}") from None
         where = file.url

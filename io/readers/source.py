@@ -38,11 +38,16 @@ _COMPRESSED_STARTS = {
     ".zip": b"PK",
 }
 
-#: Names of files and folders that programs write beside documents: hidden ones, marks and unfinished output of Spark,
-#: backup copies of editors, and what Windows writes.
-_BESIDE_DOCUMENTS = re.compile(r"[._].*|.*~|#.*#|thumbs\.db|desktop\.ini", re.IGNORECASE | re.DOTALL)
+#: Names of files and folders that never have documents: hidden ones, marks of Spark and Delta, and what Windows writes.
+_NO_DOCUMENTS = re.compile(
+    r"\..*|_success|_metadata|_common_metadata|_temporary|_delta_log|_spark_metadata|_(committed|started)_.*"
+    r"|thumbs\.db|desktop\.ini",
+    re.IGNORECASE | re.DOTALL,
+)
+#: Names that programs give to unfinished output, and editors to backup copies.
+_NOT_MEANT = re.compile(r"_.*|.*~|#.*#", re.DOTALL)
 #: Extensions of copies that lie beside the file itself.
-_COPIES = (".bak", ".old", ".orig")
+_COPIES = (".bak", ".orig")
 
 #: Bytes that are decompressed at once when a reader needs a single line.
 UNPACKED_BYTES = 1 << 16
@@ -186,7 +191,7 @@ def find_folders(source: Paths) -> list[SourceFile]:
         found = [path]
         with explained_errors(filesystem, url):
             if _is_pattern(path):
-                found = sorted(match for match in filesystem.glob(path) if not _is_beside_documents(match, path))
+                found = sorted(match for match in filesystem.glob(path) if _is_meant(match, path))
             folders += [(filesystem, folder.rstrip("/")) for folder in found if filesystem.isdir(folder)]
     if not folders:
         raise DataError(f"{source}: no such folder; check the path or the pattern")
@@ -226,8 +231,9 @@ def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[s
     """Return the files of a path, folder or pattern, with what the filesystem knows about each."""
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
-        found = _followed(filesystem, _documents_of(filesystem.glob(path, detail=True), path))
-        return {match: info for match, info in found.items() if info["type"] == "file"}
+        matches = filesystem.glob(path, detail=True)
+        meant = {match: info for match, info in matches.items() if _is_meant(match, path) and not _is_marker(match)}
+        return {match: info for match, info in _followed(filesystem, meant).items() if info["type"] == "file"}
     if filesystem.isdir(path):
         infos = _followed(filesystem, _documents_of(filesystem.find(path, detail=True), path))
         _check_no_folders(infos)
@@ -236,23 +242,25 @@ def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[s
 
 
 def _documents_of(listing: Mapping[str, dict[str, Any]], path: str) -> dict[str, dict[str, Any]]:
-    """Return what a pattern or folder lists without what programs write beside documents, and say how much that is.
+    """Return what a folder lists without what programs write beside documents, and say which files are left out.
 
-    Copies such as a.txt.bak are left out if the file itself is listed, unless the pattern ends in this extension.
+    Copies such as a.txt.bak are left out if the file itself is listed. A pattern reads such files.
     """
-    found = {name: info for name, info in listing.items() if not _is_marker(name)}
-    copies = [copy for copy in _COPIES if not path.endswith(copy)]
-    files = {
-        name: info
-        for name, info in found.items()
-        if not _is_beside_documents(name, path)
-        and not any(name.lower().endswith(copy) and name[: -len(copy)] in found for copy in copies)
-    }
-    left_out = sorted(name for name in found.keys() - files.keys() if found[name]["type"] != "directory")
+    files = {}
+    left_out = []
+    for name, info in listing.items():
+        parts = os.path.relpath(name, path).split("/")
+        if _is_marker(name) or any(map(_NO_DOCUMENTS.fullmatch, parts)):
+            continue
+        is_copy = any(name.endswith(copy) and name.removesuffix(copy) in listing for copy in _COPIES)
+        if is_copy or any(map(_NOT_MEANT.fullmatch, parts)):
+            left_out.append(name)
+        else:
+            files[name] = info
     if left_out:
         warnings.warn(
-            f"{path}: {pluralize(len(left_out), 'file')} left out, such as {left_out[0]}: hidden names, names that "
-            f"begin with _, and backup copies are read if the path names them",
+            f"{path}: {pluralize(len(left_out), 'file')} left out, such as {min(left_out)}: names that begin with _, "
+            f"and backup copies, are read if a pattern names them",
             DataWarning,
             stacklevel=2,
         )
@@ -298,14 +306,11 @@ def _is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
 
 
-def _is_beside_documents(name: str, path: str) -> bool:
-    """Return whether a part of the name of a listed file is not one of documents, and the path does not name it.
-
-    As in a shell, ``*`` names no hidden file.
-    """
-    named = [part for part in PurePosixPath(path).parts if _BESIDE_DOCUMENTS.fullmatch(part)]
-    others = [part for part in PurePosixPath(name).parts if _BESIDE_DOCUMENTS.fullmatch(part)]
-    return any(not any(fnmatchcase(part, each) for each in named) for part in others)
+def _is_meant(match: str, pattern: str) -> bool:
+    """Return whether a pattern names each hidden part of a path that it matches. As in a shell, ``*`` does not."""
+    named = [part for part in PurePosixPath(pattern).parts if part.startswith(".")]
+    hidden = [part for part in PurePosixPath(match).parts if part.startswith(".")]
+    return all(any(fnmatchcase(part, each) for each in named) for part in hidden)
 
 
 def _describe(found: _Found, common: str) -> SourceFile:
@@ -431,11 +436,13 @@ def check_is_compressed(url: str) -> None:
         )
 
 
-def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES) -> Iterator[tuple[bytes, int]]:
+def line_blocks(
+    file: SourceFile, partition: Partition, size: int = BATCH_BYTES, any_ends: bool = False
+) -> Iterator[tuple[bytes, int]]:
     """Yield blocks of whole lines, each with the number of its first line.
 
     The lines are those that begin in the byte range of the partition. A line that crosses the start of the range
-    belongs to the range before.
+    belongs to the range before. Raises DataError if all lines of the file end in carriage returns, unless ``any_ends``.
     """
     with open_file(file) as stream:
         line = partition.first_row
@@ -451,9 +458,10 @@ def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES)
                 return
             if not data.endswith(b"\n"):
                 data += _guarded(file, line, stream.readline)
-            if b"\n" not in data and b"\r" in data.rstrip(b"\r"):
+            # Without a line feed, the first block is the whole file.
+            if position == 0 and not any_ends and b"\n" not in data and b"\r" in data.rstrip(b"\r"):
                 raise DataError(
-                    f"{file.url}, line {line}: carriage returns, but no line ends; convert the file: tr '\\r' '\\n'"
+                    f"{file.url}, line 1: carriage returns, but no line ends; convert the file: tr '\\r' '\\n'"
                 )
             # Files that were joined have further marks, at the start of a line.
             yield re.sub(b"(?m)^" + codecs.BOM_UTF8, b"", data) if codecs.BOM_UTF8 in data else data, line

@@ -567,6 +567,23 @@ def test_lines_that_end_in_carriage_returns_only_are_refused(tmp_path, name, n_l
             reads(str(tmp_path / name))
 
 
+def test_a_carriage_return_within_the_last_line_is_part_of_it_however_long_the_file_is(tmp_path):
+    for n_lines in (2, 40):
+        (tmp_path / "x.txt").write_bytes((b"boat " * 20_000 + b"\n") * n_lines + b"one\rtwo")
+        assert read(tmp_path / "x.txt")[1][-1] == ["one", "two"]
+
+
+def test_words_of_a_vocabulary_may_end_in_carriage_returns(tmp_path):
+    (tmp_path / "words.txt").write_bytes(b"boat\rsea\r")
+    (tmp_path / "x.svm").write_text("1 1:2 2:1\n")
+    assert read(tmp_path / "x.svm", vocabulary_file=str(tmp_path / "words.txt"))[1]
+
+
+def test_numbers_are_no_text_in_utf16(tmp_path):
+    np.arange(1, 300, dtype=np.int16).tofile(tmp_path / "x.txt")
+    refuses(tmp_path / "x.txt", "binary data")
+
+
 def test_binary_data_with_the_name_of_csv_are_refused(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"\0\1\2,\3\n")
     refuses(tmp_path / "x.csv", r"x\.csv: binary data, not CSV")

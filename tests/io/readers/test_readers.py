@@ -181,22 +181,46 @@ def test_parquet_is_cut_at_row_groups(tmp_path):
 
 
 #: What programs write beside the documents a/one.txt and b/two.
-BESIDE = (
+NO_DOCUMENTS = (
     *("b/.hidden", "_SUCCESS", "_temporary/0/part", "a/.one.txt.crc", ".DS_Store", "a/Thumbs.db", "desktop.ini"),
-    *("a/one.txt~", "a/#one.txt#", "a/.one.txt.swp", "a/one.txt.bak", "a/one.txt.orig", "b/two.old", ".git/x"),
+    *("a/.one.txt.swp", ".git/x"),
 )
+COPIES = ("a/one.txt~", "a/#one.txt#", "a/one.txt.bak", "a/one.txt.orig", "_drafts/three.txt")
 
 
-@pytest.mark.parametrize("pattern", ["", "*/*"])
-def test_a_folder_of_files_without_what_programs_write_beside_them(tmp_path, pattern):
-    for name, text in {"b/two": "zwei\nlines", "a/one.txt": "eins"}.items() | dict.fromkeys(BESIDE, "no").items():
+@pytest.fixture
+def with_copies(tmp_path):
+    """A folder whose name is like a pattern, with documents, and with what programs write beside them."""
+    folder = tmp_path / "_x[1]"
+    others = dict.fromkeys((*NO_DOCUMENTS, *COPIES), "no")
+    for name, text in {"b/two": "zwei\nlines", "a/one.txt": "eins", "a/app.log.old": "drei"}.items() | others.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_folder_is_read_without_what_programs_write_beside_documents(with_copies):
+    with pytest.warns(
+        DataWarning, match=rf"{len(COPIES)} files left out, such as .*: names .* if a pattern names them"
+    ):
+        found = read(with_copies, format="text")
+    assert found == (["a/app.log.old", "a/one.txt", "b/two"], [["drei"], ["eins"], ["zwei", "lines"]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_marks_alone_are_no_notice(tmp_path):
+    write_lines(tmp_path / "one.txt", ["one fish"])
+    (tmp_path / "_SUCCESS").touch()
+    assert read(tmp_path)[1] == [["one", "fish"]]
+
+
+def test_a_pattern_reads_all_but_hidden_files_that_it_does_not_name(tmp_path):
+    for name in (*COPIES, *NO_DOCUMENTS):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text(text)
-    n_left_out = 14 if not pattern else 10
-    with pytest.warns(DataWarning, match=rf"{n_left_out} files left out, such as .* are read if the path names them"):
-        assert read(tmp_path / pattern, format="text") == (["a/one.txt", "b/two"], [["eins"], ["zwei", "lines"]])
-    for named in ("a/*.bak", "a/*~", "a/#*#", "_*", ".git/*", "a/.one.*"):
-        assert find_files(tmp_path / named)
+        (tmp_path / name).write_text("no")
+    for pattern in ("a/*.bak", "a/*~", "a/#*#", "[_a]*", "?drafts/*", ".git/*", "a/.one.*"):
+        assert find_files(tmp_path / pattern)
+    assert [file.name for file in find_files(tmp_path / "*/*") if file.name.split("/")[-1].startswith(".")] == []
 
 
 def test_a_copy_is_a_document_if_the_file_itself_is_not_there(tmp_path):

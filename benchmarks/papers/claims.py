@@ -97,13 +97,16 @@ def judge(claim: Claim, values: Mapping[str, float]) -> Verdict:
 def evidence_of(condition: str, found: list[Comparison]) -> Iterator[str]:
     """Yield the values of a condition that holds, each with its limits; of several labels the range."""
     pattern = next((operand for operand in SIGN.split(condition) if "*" in operand), "")
+    several = len({one.subject for one in found}) > 1 and pattern
     groups: dict[str, list[Comparison]] = {}
     for one in found:
-        groups.setdefault(pattern or one.subject, []).append(one)
+        groups.setdefault(pattern if several else one.subject, []).append(one)
     for name, group in groups.items():
         low, high = min(one.value for one in group), max(one.value for one in group)
-        several = f"from {shown(low)} to {shown(high)}" if high > low else shown(low)
-        yield f"{name} is {several}, {' and '.join(dict.fromkeys(one.side for one in group))}"
+        found_here = f"{name} is {shown(low)}"
+        if several:
+            found_here = f"all of “{name.removeprefix('*: ').replace('*', '…')}” are from {shown(low)} to {shown(high)}"
+        yield f"{found_here}, {' and '.join(dict.fromkeys(one.side for one in group))}"
 
 
 def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Comparison]:

@@ -124,7 +124,7 @@ class UpdateTimes(Minibatch):
 
 
 class Sequential(CurrentCounts):
-    """The reference sampler that ships."""
+    """Sequential sampling with vector registers."""
 
     def draw(self, key) -> None:
         """Draw token by token."""

@@ -17,9 +17,10 @@ from benchmarks.papers.registry import Chart, Curve, Measured, Run
 
 #: Size of the cache that equation 11 is evaluated for, in numbers.
 CACHE = 32 << 20
-#: Names of the solvers as the papers call them.
 LOCAL = "corpusmill paper"
 COLUMNS = "FAST-HALS by columns"
+#: Names of solvers on the page, where they differ.
+NAMES = {LOCAL: "FAST-HALS in tiles", "corpusmill separable": "FAST-HALS of the package"}
 
 
 def matrix_of(session: Session, name: str):
@@ -82,9 +83,7 @@ def breakdown(session: Session, components: int = 240, tile: int = 15, corpus: s
         "PL-NMF: phases 2 and 3": fastest_cpu_seconds(
             lambda: nmf_sweeps.phases_2_and_3(W.copy(), old.copy(), P, Q, tile, True)
         ),
-        "corpusmill: all phases, one product per tile": fastest_cpu_seconds(
-            lambda: tiled.update(W.copy(), P, Q, tile, True)
-        ),
+        "all phases, one product per tile": fastest_cpu_seconds(lambda: tiled.update(W.copy(), P, Q, tile, True)),
     }
     phases = values["PL-NMF: phase 1"] + values["PL-NMF: phases 2 and 3"]
     values["DMV over all phases"] = values["FAST-HALS: DMV"] / phases
@@ -141,7 +140,8 @@ def convergence(
         for K in components:
             found = trace(session, name, K, systems, epochs, seconds)
             title = f"{name}, K = {K}"
-            for system, (times, errors) in found.items():
+            for solver, (times, errors) in found.items():
+                system = NAMES.get(solver, solver)
                 values[f"{title}: {system}, error after {FIRST_EPOCHS} epochs"] = errors[FIRST_EPOCHS - 1]
                 values[f"{title}: {system}, CPU-seconds of {FIRST_EPOCHS} epochs"] = times[FIRST_EPOCHS - 1]
                 # There is no error before the first epoch has ended.
@@ -159,7 +159,7 @@ def over(title: str, label: str, found: dict, by_time: bool) -> Chart:
     curves = []
     for system, (times, errors) in found.items():
         x = times if by_time else list(range(1, len(errors) + 1))
-        curves.append(Curve(system, x, errors))
+        curves.append(Curve(NAMES.get(system, system), x, errors))
     return Chart(title, label, "relative error", curves, x_log=by_time)
 
 
@@ -176,15 +176,24 @@ def speed_to_errors(
     charts = []
     for name in corpora:
         found = trace(session, name, components, systems, epochs, seconds)
-        times, errors = found[LOCAL]
+        goal = max(min(errors) for _, errors in found.values())
+        values[f"{name}: the lowest error that all solvers reach"] = goal
         curves = []
         for system in systems[1:]:
-            goals, ratios = ratios_to(found[system], (times, errors))
+            values[f"{name}: time of {system} over that of tiles, to this error"] = seconds_to(
+                goal, found[system]
+            ) / seconds_to(goal, found[LOCAL])
+            goals, ratios = ratios_to(found[system], found[LOCAL])
             if ratios:
-                values[f"{name}: {system}, time over that of {LOCAL} at its last error"] = ratios[-1]
                 curves.append(Curve(system, goals, ratios))
-        charts.append(Chart(name, "relative error", f"time over that of {LOCAL}", curves, y_log=True))
+        charts.append(Chart(name, "relative error", "time over that of tiles", curves, y_log=True))
     return Measured(values, charts)
+
+
+def seconds_to(goal: float, found: tuple[list[float], list[float]]) -> float:
+    """Return the CPU-seconds of a solver until an error that it reaches; at least those of its first epoch."""
+    times, errors = found
+    return float(np.interp(-goal, -np.minimum.accumulate(errors), times))
 
 
 def ratios_to(other: tuple, own: tuple) -> tuple[list[float], list[float]]:
@@ -192,14 +201,8 @@ def ratios_to(other: tuple, own: tuple) -> tuple[list[float], list[float]]:
 
     An error that ours has passed in its first epoch takes that epoch, so such a ratio is a lower limit.
     """
-    goals = []
-    ratios = []
-    errors = np.minimum.accumulate(own[1])
-    for seconds, error in zip(*other, strict=True):
-        if error >= errors[-1]:
-            ours = float(np.interp(-error, -errors, own[0]))
-            goals.append(error)
-            ratios.append(seconds / ours)
+    goals = [error for error in other[1] if error >= min(own[1])]
+    ratios = [seconds / seconds_to(error, own) for seconds, error in zip(*other, strict=True) if error >= min(own[1])]
     return goals, ratios
 
 

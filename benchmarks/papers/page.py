@@ -247,7 +247,7 @@ def summary(paper: str, records: Mapping[str, dict], figures: Mapping[str, Figur
             values = records[name]["measured"]["values"] if name in records else {}
             verdicts = figure.verdicts(values)
             true = " ".join(one.claim.says for one in verdicts if one.holds)
-            false = " ".join(f"{one.claim.says} *{one.evidence}.*" for one in verdicts if one.holds is False)
+            false = " ".join(f"Not so: “{one.claim.says}” *{one.evidence}.*" for one in verdicts if one.holds is False)
             kind = name.split("-", 1)[1].replace("-", " ").capitalize()
             where = f'<a href="{page}#{name}">{kind}</a>: {figure.title}'
             lines.append(f"| {where} | {true if values else 'not measured yet'} | {false} |")

@@ -30,6 +30,7 @@ def from_sparse_seeds(
     systems: tuple[str, ...] = (OURS, LOOP),
     corpus: str = "kjv",
     tokens: int = 300_000,
+    repeats: int = 3,
 ) -> Measured:
     """Figure 7.1: time of training from sparse seeds."""
     text = encode(session, corpus, tokens)
@@ -38,7 +39,7 @@ def from_sparse_seeds(
     for length in seed_lengths:
         seconds = {name: [] for name in systems}
         for dimension in dimensions:
-            found = one_sparse(text, dimension, length, list(systems), 1)
+            found = one_sparse(text, dimension, length, list(systems), repeats)
             for name in systems:
                 seconds[name].append(found[name][1])
             ratio = found[LOOP][1] / found[OURS][1]

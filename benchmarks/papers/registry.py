@@ -20,7 +20,7 @@ SIZES = ("tokens", "words", "numbers")
 
 #: How a value was found, and how the paper's value beside it differs. Runs add "simulated" or "trial".
 KINDS = {
-    "CPU time": "CPU-seconds, or ratios and rates of them",
+    "CPU time": "CPU-seconds, or ratios and rates of them; those of the papers are by the clock",
     "by the clock": "seconds by the clock, or ratios and rates of them; other programs on the machine change them",
     "counted": "counted in the data or by the program: operations, tokens, bytes, launches",
     "formula": "computed by a formula from sizes; nothing ran",

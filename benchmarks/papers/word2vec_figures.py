@@ -185,7 +185,7 @@ def seconds_per_epoch(
         found = [train_in_order(text, parameters, method).cpu_seconds for _ in range(turns)]
         seconds[method] = min(found) * TEXT8 / len(text.tokens)
     values = {f"{method}: seconds per epoch of Text8": value for method, value in seconds.items()}
-    values |= {f"sgns over {method}": seconds["sgns"] / value for method, value in seconds.items()}
+    values |= {f"sgns over {method}": seconds["sgns"] / seconds[method] for method in methods if method != "sgns"}
     values |= {f"{method}: M words per CPU-second": TEXT8 / value / 1e6 for method, value in seconds.items()}
     return Measured(values)
 

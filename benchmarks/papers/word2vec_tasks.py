@@ -123,7 +123,7 @@ def accuracy_of_edges(model: Node2Vec, kept: np.ndarray, others: np.ndarray) -> 
 
 
 def settings(session: Session) -> Measured:
-    """Table 4.5: the defaults of Word2Vec and Node2Vec, and the parameters of the runs on this page."""
+    """Table 4.5: the defaults of Node2Vec, and what the runs of Table 4.8 set."""
     values: dict[str, float] = {}
     for graph, (p, q) in WALKS.items():
         model = Node2Vec(p=p, q=q)
@@ -154,7 +154,7 @@ def scores_by_blocks(
         found = train_in_order(text, parameters, "par", in_lock_step(number))
         found_scores = pair_scores(session, vectors(text, found.W_in))
         for name, score in found_scores.items():
-            values[f"{number} blocks: {name}"] = score
+            values[f"NB = {number}: {name}"] = score
             scores[name].append(score)
     curves = [Curve(name, blocks, found) for name, found in scores.items()]
     return Measured(values, [Chart("PAR-Word2Vec", "thread blocks NB", "rank correlation", curves, x_log=True)])

@@ -60,7 +60,9 @@ def test_all_conditions_of_a_claim_must_hold_and_those_that_do_not_are_named():
     assert judge(claim, LABELS | {"b: time": 1.0}).sentence == (
         "Both are small. (a: time is 2, below 3; b: time is 1, below 3.)"
     )
-    assert judge(Claim("All.", ("1 < *: time < 9",)), LABELS).evidence == "*: time is from 2 to 8, above 1 and below 9"
+    several = judge(Claim("All.", ("1 < *: time < 9",)), LABELS)
+    assert several.evidence == "all of “time” are from 2 to 8, above 1 and below 9"
+    assert judge(Claim("One.", ("*: score < 9",)), LABELS).evidence == "a: score is 0.5, below 9"
     assert judge(claim, {"a: time": 2.0}).sentence == "Not measured: Both are small."
 
 

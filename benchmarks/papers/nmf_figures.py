@@ -177,10 +177,10 @@ def speed_to_errors(
     for name in corpora:
         found = trace(session, name, components, systems, epochs, seconds)
         goal = max(min(errors) for _, errors in found.values())
-        values[f"{name}: the lowest error that all solvers reach"] = goal
+        values[f"{name}: error that all solvers reach"] = goal
         curves = []
         for system in systems[1:]:
-            values[f"{name}: time of {system} over that of tiles, to this error"] = seconds_to(
+            values[f"{name}: time of {system} over that of tiles, to equal error"] = seconds_to(
                 goal, found[system]
             ) / seconds_to(goal, found[LOCAL])
             goals, ratios = ratios_to(found[system], found[LOCAL])

@@ -103,10 +103,9 @@ def evidence_of(condition: str, found: list[Comparison]) -> Iterator[str]:
         groups.setdefault(pattern if several else one.subject, []).append(one)
     for name, group in groups.items():
         low, high = min(one.value for one in group), max(one.value for one in group)
-        found_here = f"{name} is {shown(low)}"
-        if several:
-            found_here = f"all of “{name.removeprefix('*: ').replace('*', '…')}” are from {shown(low)} to {shown(high)}"
-        yield f"{found_here}, {' and '.join(dict.fromkeys(one.side for one in group))}"
+        who = f"all of “{name.removeprefix('*: ').replace('*', '…')}” are" if several else f"{name} is"
+        where = f"from {shown(low)} to {shown(high)}" if high > low else shown(low)
+        yield f"{who} {where}, {' and '.join(dict.fromkeys(one.side for one in group))}"
 
 
 def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Comparison]:

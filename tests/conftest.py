@@ -95,7 +95,7 @@ def _unpack(packed: Path, target: Path) -> Path:
 
 # --- a cluster that tests share, because a worker takes seconds to start ---
 
-FORKING = {"distributed.worker.multiprocessing-method": "forkserver"}
+FORKING = {"distributed.worker.multiprocessing-method": "spawn" if sys.platform == "win32" else "forkserver"}
 #: What forked workers have imported already. Kernels are loaded when they are called.
 PRELOADED = ["distributed", "corpusmill.pipeline.models.lda.estimator", "corpusmill.pipeline.engine.cluster.sweep"]
 

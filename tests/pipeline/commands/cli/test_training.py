@@ -120,6 +120,7 @@ def test_ingest_works_without_a_configuration(project, call, monkeypatch):
     assert (code, found["url"], found["changed"]) == (0, "other", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--set", "cluster.n_workers=1")])
 def test_ingest_of_a_small_file_starts_only_workers_that_were_asked_for(tmp_path, workers):
     (tmp_path / "texts.jsonl").write_text('{"text": "one fish two fish"}\n')

@@ -95,9 +95,12 @@ def _unpack(packed: Path, target: Path) -> Path:
 
 # --- a cluster that tests share, because a worker takes seconds to start ---
 
-FORKING = {"distributed.worker.multiprocessing-method": "spawn" if sys.platform == "win32" else "forkserver"}
+#: Windows cannot fork, and coverage does not see what forked processes run.
+METHOD = "spawn" if sys.platform == "win32" or "COVERAGE_RUN" in os.environ else "forkserver"
+FORKING = {"distributed.worker.multiprocessing-method": METHOD}
 #: What forked workers have imported already. Kernels are loaded when they are called.
-PRELOADED = ["distributed", "corpusmill.pipeline.models.lda.estimator", "corpusmill.pipeline.engine.cluster.sweep"]
+PRELOADED = ["distributed", "corpusmill.pipeline.engine.cluster.sweep"]
+PRELOADED += [f"corpusmill.pipeline.models.{name}.estimator" for name in ("lda", "nmf", "random_indexing", "word2vec")]
 
 
 class ForkingNanny(Nanny):

@@ -8,6 +8,7 @@
 #   make docs         install, then build the documentation site in docs/_build/html; its code and commands are executed
 #   make audit        look for known vulnerabilities of all packages in .venv (needs the network)
 #   make coverage     run all tests and print which lines they do not run (slow)
+#   make ptx          execute all CUDA kernels on the CPU for all generations of GPUs, in two orders of threads (slow)
 #   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
 #   make stateful     run the tests of stores, owners, nights and models with EXAMPLES=100 times as many examples
 #   make same-bits    train small models of all kinds by the commit BASE=... and by the sources, and compare their bytes (CASES=lda,nmf)
@@ -30,9 +31,11 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) \
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
+# The tests start hundreds of processes. Without this, each of them would compile what it imports, where an image sets it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo docs audit test test-all kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick \
-	papers release gpu
+	papers ptx release gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -95,6 +98,9 @@ coverage: $(VENV)/.installed-test
 simulate: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+ptx: $(VENV)/.installed-test
+	CORPUSMILL_PTX_EVERYTHING=1 $(BIN)/python -m pytest tests/kernels/cuda tests/ptx
 
 stateful: $(VENV)/.installed-test
 	CORPUSMILL_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/stateful --timeout 7200

@@ -79,8 +79,8 @@ class LDAConfig(Section):
     n_blocks: Blocks = "auto"
     sampler: Literal["esca", "gibbs", "warp", "auto", "minibatch"] = Field(
         "esca",
-        description="Algorithm that draws topics. gibbs suits few or short documents; warp suits thousands of topics; "
-        "auto starts with warp and changes to esca; minibatch is for comparison",
+        description="Algorithm that draws topics. gibbs has exact counts; warp suits thousands of topics; auto is "
+        "gibbs, or for more than 1,000 topics warp and then esca; minibatch is for comparison",
     )
     minibatch_documents: PositiveInt = Field(
         256, description="Number of documents after which counts change, for sampler minibatch"
@@ -89,7 +89,8 @@ class LDAConfig(Section):
     learn_priors: Literal["auto", "none", "symmetric", "asymmetric"] = Field(
         "auto",
         description="Estimate alpha and beta during training. symmetric learns one alpha, asymmetric one per topic; "
-        "auto is asymmetric for up to 50 topics and at least 1,000 documents, unless a prior or seeds are given",
+        "auto is asymmetric for up to 50 topics (gibbs: 100 to 1,000, by the length of documents) and at least 1,000 "
+        "documents, unless a prior or seeds are given",
     )
     learn_every: PositiveInt = Field(10, description="Number of epochs between two estimates of the priors")
     seeds: list[list[str]] | None = Field(

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk
     from .count_rows import CountRows
-    from .lda.collapsed import CountTables
-    from .lda.collapsed import Tokens as LdaTokens
     from .lda.counts import WordCounts
+    from .lda.minibatch import CountTables
+    from .lda.minibatch import Tokens as LdaTokens
     from .lda.model import ModelBlock
     from .nmf.hals import Scratch, SparseForm, UpdateRule
     from .node2vec.walks import Walker
@@ -67,7 +67,7 @@ class EscaKernels(Protocol):
 
 
 class MiniBatchKernels(Protocol):
-    """``lda.collapsed``: topics of tokens by mini-batches of documents."""
+    """``lda.minibatch``: topics of tokens by mini-batches of documents."""
 
     def minibatch(
         self,

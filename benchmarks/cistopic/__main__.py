@@ -21,11 +21,9 @@ import numpy as np
 import scipy.sparse
 from corpusmill import LDA
 from corpusmill.pipeline.engine.events import EpochFinished
-from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.lda.interop import word_counts
-from scipy.special import gammaln
 
 from benchmarks.common import JSON, QUICK, print_row, write_json
+from benchmarks.lda.joint import joint_of_run, joint_of_tomotopy
 
 #: pycisTopic's priors: alpha of all topics together, and eta of each region.
 ALPHA = 50.0
@@ -56,20 +54,6 @@ def generate(n_cells, n_regions, per_cell, modules=40, seed=0):
     return matrix
 
 
-def joint_log_likelihood(by_cell, by_region, n_topics):
-    """Return the logarithm of the probability of all topics and regions, per accessible region.
-
-    ``by_cell`` (cells, K) and ``by_region`` (K, regions) are counts of topics.
-    """
-    total = 0.0
-    for counts, prior in ((by_cell, ALPHA / n_topics), (by_region, ETA)):
-        sums = counts.sum(axis=1)
-        width = counts.shape[1]
-        total += (gammaln(counts + prior) - gammaln(prior)).sum()
-        total += (gammaln(width * prior) - gammaln(sums + width * prior)).sum()
-    return float(total / by_cell.sum())
-
-
 def ours(matrix, n_topics, epochs, sampler):
     """Train with corpusmill; return CPU-seconds per epoch and the log-likelihood."""
     seconds = []
@@ -87,14 +71,7 @@ def ours(matrix, n_topics, epochs, sampler):
         run = f"{folder}/run"
         last[0] = time.process_time()
         model.fit(corpus, run=run, callbacks=[note], evaluate_every=0)
-        by_cell = []
-        store = RunStore(run)
-        for index in range(len(corpus.chunks)):
-            chunk = corpus.read_chunk(index)
-            drawn = chunk.docs.astype(np.int64) * n_topics + store.state(store.step, index)["z"]
-            by_cell.append(np.bincount(drawn, minlength=chunk.n_documents * n_topics).reshape(-1, n_topics))
-        by_region = word_counts(model.model_)
-    return float(np.median(seconds[1:])), joint_log_likelihood(np.concatenate(by_cell), by_region, n_topics)
+        return float(np.median(seconds[1:])), joint_of_run(model, corpus, run)
 
 
 def peer(matrix, n_topics, epochs):
@@ -113,13 +90,7 @@ def peer(matrix, n_topics, epochs):
         began = time.process_time()
         model.train(1, workers=1)
         seconds.append(time.process_time() - began)
-    by_cell = np.zeros((len(model.docs), n_topics), np.int64)
-    by_region = np.zeros((n_topics, len(model.used_vocabs)), np.int64)
-    for row, document in enumerate(model.docs):
-        topics = np.asarray(document.topics)
-        by_cell[row] = np.bincount(topics, minlength=n_topics)
-        np.add.at(by_region, (topics, np.asarray(document.words)), 1)
-    return float(np.median(seconds)), joint_log_likelihood(by_cell, by_region, n_topics)
+    return float(np.median(seconds)), joint_of_tomotopy(model)
 
 
 @click.command()

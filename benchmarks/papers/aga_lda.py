@@ -15,9 +15,9 @@ import click
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.jit import kernel
-from corpusmill.kernels.cuda.lda import collapsed
+from corpusmill.kernels.cuda.lda import minibatch as delayed
 from corpusmill.kernels.cuda.random import uniform64
-from corpusmill.kernels.lda import collapsed as cpu
+from corpusmill.kernels.lda import minibatch as cpu
 from numba import cuda, int32
 
 from benchmarks.gpu.data import random_documents
@@ -26,9 +26,9 @@ from benchmarks.papers.lda_samplers import count_tables
 
 
 def minibatch(*arguments):
-    """Draw as `collapsed.minibatch` does, with immediate updates."""
-    with mock.patch.multiple(collapsed, _draw=_draw_immediately, _update=_update_documents):
-        collapsed.minibatch(*arguments)
+    """Draw as `delayed.minibatch` does, with immediate updates."""
+    with mock.patch.multiple(delayed, _draw=_draw_immediately, _update=_update_documents):
+        delayed.minibatch(*arguments)
 
 
 @kernel
@@ -44,7 +44,7 @@ def _draw_immediately(state, factors, first, first_tile, tiles, topics, panel_wo
     first_word = cuda.blockIdx.x * panel_words
     n_words = min(panel_words, len(tables.B) - first_word)
     panel = cuda.shared.array(0, int32)
-    collapsed._copy_panel(tables.B, first_word, n_words, panel, True)
+    delayed._copy_panel(tables.B, first_word, n_words, panel, True)
     cuda.syncthreads()
     for t in range(start + cuda.threadIdx.x, end, cuda.blockDim.x):
         i = tiles.order[t]
@@ -52,7 +52,7 @@ def _draw_immediately(state, factors, first, first_tile, tiles, topics, panel_wo
         head = (np.int64(tokens.words[i]) - first_word) * stride
         old = np.int64(topics.old[i])
         u = uniform64(key, i)
-        k = collapsed._draw_topic(tables, panel, head, d, factors[d - first], old, u)
+        k = delayed._draw_topic(tables, panel, head, d, factors[d - first], old, u)
         topics.drawn[i] = k
         if k != old:
             cuda.atomic.sub(panel, head + old, 1)
@@ -60,7 +60,7 @@ def _draw_immediately(state, factors, first, first_tile, tiles, topics, panel_wo
             cuda.atomic.sub(tables.N, old, 1)
             cuda.atomic.add(tables.N, k, 1)
     cuda.syncthreads()
-    collapsed._copy_panel(tables.B, first_word, n_words, panel, False)
+    delayed._copy_panel(tables.B, first_word, n_words, panel, False)
 
 
 @kernel
@@ -78,7 +78,7 @@ def _update_documents(state, tiles, first, last, topics):
 
 
 #: The forms of the mini-batches.
-FORMS = {"delayed": collapsed.minibatch, "immediate": minibatch}
+FORMS = {"delayed": delayed.minibatch, "immediate": minibatch}
 
 
 @click.command("aga")

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel, vector_kernel
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index
+from corpusmill.kernels.lda.minibatch import STRIDE, CountTables, Tokens, draw_index
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic

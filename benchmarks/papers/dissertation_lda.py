@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
-from corpusmill.kernels.lda import collapsed
+from corpusmill.kernels.lda import minibatch
 
 from benchmarks.common import Clock, Session
 from benchmarks.lda.data import read, tokens_of
@@ -100,7 +100,7 @@ def counted_speedup(docs: np.ndarray, words: np.ndarray, parts: int, threads: in
     them; otherwise equal ranges of documents and of words, as in the dissertation.
     """
     if by_tokens:
-        _, tile_ptr = every_token.cut_into_tiles(collapsed.Tokens(docs, words, docs), parts)
+        _, tile_ptr = every_token.cut_into_tiles(minibatch.Tokens(docs, words, docs), parts)
         sizes = np.diff(tile_ptr)
     else:
         group = docs.astype(np.int64) * parts // (int(docs.max()) + 1)

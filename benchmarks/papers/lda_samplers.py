@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
-from corpusmill.kernels.lda import collapsed as lda_collapsed
+from corpusmill.kernels.lda import minibatch as lda_minibatch
 
 from benchmarks.lda.systems import BETA, Corpusmill, Warp
 from benchmarks.papers import atomic_totals, update_times
@@ -18,13 +18,13 @@ from .kernels import uncollapsed as lda_uncollapsed
 PARTS = 8
 
 
-def count_tables(tokens, z, n_documents, n_words, alpha, beta) -> lda_collapsed.CountTables:
+def count_tables(tokens, z, n_documents, n_words, alpha, beta) -> lda_minibatch.CountTables:
     """Return the tables of the topics ``z`` (T,), given alpha (K,) and beta."""
     n_topics = len(alpha)
-    A = lda_collapsed.document_counts(tokens, z, n_documents, n_topics)
+    A = lda_minibatch.document_counts(tokens, z, n_documents, n_topics)
     B = np.zeros((n_words, n_topics), np.int32)
     np.add.at(B, (tokens.words, z), 1)
-    return lda_collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, beta, n_words * beta)
+    return lda_minibatch.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, beta, n_words * beta)
 
 
 @kernel
@@ -66,7 +66,7 @@ class CurrentCounts(Corpusmill):
         super().start()
         (chunk,) = self.chunks
         (self.z,) = self.states
-        self.tokens = lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+        self.tokens = lda_minibatch.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
         self.order = np.argsort(chunk.word_to_doc_order)
         self.count_again()
 
@@ -107,7 +107,7 @@ class Minibatch(CurrentCounts):
 
     def draw(self, key) -> None:
         """Draw mini-batch by mini-batch."""
-        lda_collapsed.minibatch(self.tokens, self.tables, self.z, key, self.chunks[0].doc_ptr, self.documents)
+        lda_minibatch.minibatch(self.tokens, self.tables, self.z, key, self.chunks[0].doc_ptr, self.documents)
 
 
 class UpdateTimes(Minibatch):

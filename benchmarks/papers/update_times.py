@@ -2,7 +2,7 @@
 
 Source: Moon's dissertation (2019), section 2.4.2.1 and Figure 2.8: all combinations for DT (here A, counts by
 document), WT (here B, counts by word) and NT (here N, their totals). If all change at once, this is the sequential
-sampler; if none does, it is ``corpusmill.kernels.lda.collapsed.minibatch`` up to rounding. A token is always left out
+sampler; if none does, it is ``corpusmill.kernels.lda.minibatch.minibatch`` up to rounding. A token is always left out
 of its own counts.
 """
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
-from corpusmill.kernels.lda import collapsed
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index
+from corpusmill.kernels.lda import minibatch
+from corpusmill.kernels.lda.minibatch import STRIDE, CountTables, Tokens, draw_index
 
 from benchmarks.papers.kernels.every_token import invert_totals, weigh_counts
 
@@ -48,7 +48,7 @@ def minibatches(
     immediate: Immediate,
 ) -> None:
     """Draw ``z`` (T,) uint16, in word order, by mini-batches of ``documents``; update it and the tables."""
-    for batch in collapsed.minibatches(tokens, doc_ptr, documents):
+    for batch in minibatch.minibatches(tokens, doc_ptr, documents):
         old = z[batch]
         _draw(batch, tokens, tables, z, key, immediate)
         _catch_up(batch, tokens, tables, old, z, immediate)

@@ -62,7 +62,7 @@ def read_names(path: str | None) -> pa.Array | None:
         return None
     file = find_files(path)[0]
     lines: list[bytes] = []
-    for data, _ in line_blocks(file, Partition(file)):
+    for data, _ in line_blocks(file, Partition(file), any_ends=True):
         lines += [line.strip() for line in data.splitlines()]
     while lines and not lines[-1]:
         lines.pop()

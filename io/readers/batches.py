@@ -1,7 +1,7 @@
 """Batches of documents, which readers yield: made of columns and of fields of objects, and without bad lines."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +18,8 @@ BATCH_BYTES = 4 << 20
 #: Tests for Arrow's types of bytes of any length.
 BINARY_TYPES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 
+#: Errors of casts between types of Arrow.
+NO_CAST = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 #: Names a row of a batch in an error message, such as "news.csv, row 7".
 RowName = Callable[[int], str]
 
@@ -60,6 +62,16 @@ class ReadOptions:
     keep: Sequence[str] = ()  # columns or fields that are stored with the documents, such as the date
 
 
+def check_options_of_format(
+    options: Any, formats_of_option: Mapping[str, Sequence[str]], format_name: str, source: str
+) -> None:
+    """Raise ValueError for an option, of a dataclass, that has no effect in this format and is not at its default."""
+    for field in fields(options):
+        formats = formats_of_option.get(field.name, (format_name,))
+        if format_name not in formats and getattr(options, field.name) not in (field.default, []):
+            raise ValueError(f"{field.name} applies to {', '.join(formats)}, but {source} is {format_name}")
+
+
 def wanted_columns(options: ReadOptions) -> list[str]:
     """Return the columns to read, each once: text or tokens, the key if the options name one, and those to keep."""
     content = options.tokens or options.text
@@ -84,6 +96,23 @@ class BadLine(NamedTuple):
     text: str  # the beginning of the line
 
 
+class Odd(NamedTuple):
+    """Rows that are read although something is odd about them."""
+
+    reason: str  # what is odd, and what to do
+    number: int
+    first: str  # where the first of them is, such as "news.csv, line 7"
+
+
+def merge_odd(parts: Iterable[Odd]) -> list[Odd]:
+    """Return one entry for each reason, in the order of the parts."""
+    found: dict[str, Odd] = {}
+    for one in parts:
+        before = found.get(one.reason, one._replace(number=0))
+        found[one.reason] = before._replace(number=before.number + one.number)
+    return list(found.values())
+
+
 class Batch(NamedTuple):
     """Some documents that follow each other in a source, which are read and split into words together. D documents."""
 
@@ -91,7 +120,7 @@ class Batch(NamedTuple):
     content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
     bad: tuple[BadLine, ...] = ()  # lines that were skipped
     kept: KeptColumns | None = None  # columns that the option keep names; None: it names none
-    n_headers: int = 0  # rows of the file that are its header again, which are read as documents
+    odd: tuple[Odd, ...] = ()  # what is odd about rows that were read, not only of this batch
 
 
 # --- keys ---
@@ -160,8 +189,11 @@ def invalid_utf8(where: str, error: UnicodeDecodeError) -> DataError:
 def as_string(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
     """Return text, numbers or dates as (D,) large_string; raise DataError for lists, structs and other types."""
     try:
+        if isinstance(values.type, pa.BaseExtensionType) and pa.types.is_integer(values.type.storage_type):
+            # The numbers may mean something else, such as the months of pandas.
+            raise pa.ArrowInvalid
         return values.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except NO_CAST:
         raise DataError(f"{row_name(0)}: column {column!r} is {values.type} where text is needed") from None
 
 
@@ -179,9 +211,12 @@ def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) ->
 
     Raises DataError for other types, for null tokens, and for null lists unless the options allow them.
     """
+    if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
+        # Arrow casts views of lists wrongly if one is null.
+        values = pa.array(values.to_pylist(), pa.large_list(values.type.value_type))
     try:
         lists = values.cast(pa.large_list(pa.large_string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except NO_CAST:
         raise DataError(
             f"{row_name(0)}: column {options.tokens!r} is {values.type} where lists of strings are needed"
         ) from None
@@ -344,7 +379,8 @@ def _join(batches: Sequence[Batch], options: ReadOptions) -> Batch:
     keys = pa.concat_arrays([empty.keys, *(batch.keys for batch in batches)])
     content = pa.concat_arrays([empty.content, *(batch.content for batch in batches)])
     kept = join_batches([batch.kept for batch in batches if batch.kept is not None]) if options.keep else None
-    return Batch(keys, content, tuple(line for batch in batches for line in batch.bad), kept)
+    bad = tuple(line for batch in batches for line in batch.bad)
+    return Batch(keys, content, bad, kept, tuple(one for batch in batches for one in batch.odd))
 
 
 def bad_line(file: str, line: int | None, error: str, text: bytes | str) -> BadLine:

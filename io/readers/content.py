@@ -23,6 +23,8 @@ _PAIRS = re.compile(rb"\s*[+-]?[\d.]+(\s+\d+:\d+)*\s*")
 _NUMBERS = re.compile(rb"[\s\d.,;:eE+-]+")
 
 _ADVICE = "choose the format with the option format"
+#: How files of markup begin.
+_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)\b", re.IGNORECASE)
 
 #: How files of some formats begin.
 _MAGIC = {
@@ -40,8 +42,15 @@ _REFUSED = {
     b"BZh9": "compressed by bzip2; let its name end in .bz2",
     b"\xfd7zXZ\0": "compressed by xz; let its name end in .xz",
     b"\x28\xb5\x2f\xfd": "compressed by Zstandard; let its name end in .zst",
+    b"\x04\x22\x4d\x18": "compressed by LZ4; unpack it, or compress it by Zstandard",
     b"\xd0\xcf\x11\xe0": "a document of Office; save it as text, or as CSV",
+    b"\x93NUMPY": "an array of NumPy; save it with scipy.sparse.save_npz, or load it and pass it in Python",
+    b"SQLite format 3\0": "a database of SQLite; write its table as CSV",
+    b"Obj\1": "a file of Avro; convert it to Parquet",
+    b"%!PS": "a file of PostScript; extract its text first, for example with ps2ascii",
 }
+#: Extensions of files of text in which words of the format are among those of the documents.
+_STRUCTURED = (".yaml", ".yml", ".toml", ".ipynb")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
 #: Marks of encodings. That of UTF-32 begins with that of UTF-16.
@@ -60,13 +69,16 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     """
     if file.encoding is not None:
         return by_name
-    beginning = _read_beginning(file)
+    beginning = read_beginning(file)
     for magic, reason in _REFUSED.items():
         if beginning.startswith(magic):
             raise DataError(f"{file.url}: {reason}")
     for magic, name in _MAGIC.items():
         if beginning.startswith(magic):
             return name
+    if _MARKUP.match(beginning) or file.extension in _STRUCTURED:
+        what = "HTML or XML" if _MARKUP.match(beginning) else f"its name ends in {file.extension}"
+        raise DataError(f"{file.url}: {what}; convert it to text, CSV or JSONL, or {_ADVICE}")
     if beginning.startswith(_HDF5) and by_name not in ("h5ad", "10x-h5"):
         raise DataError(f"{file.url}: a file of HDF5; choose format=h5ad or format=10x-h5")
     if beginning.startswith(_ZIP):
@@ -87,12 +99,26 @@ def check_encoding_name(name: str) -> None:
 
 
 def check_encoding(files: Sequence[SourceFile], advice: str = "ingest it with encoding={}") -> None:
-    """Raise DataError if a file of text begins with the mark of another encoding than UTF-8."""
+    """Raise DataError if a file of text is in UTF-16 or UTF-32."""
     for file in files[:CHECKED_FILES]:
-        beginning = b"" if file.encoding else _read_beginning(file)
-        for mark, encoding in _MARKS.items():
-            if beginning.startswith(mark):
-                raise DataError(f"{file.url}: text in {encoding.upper()}; {advice.format(encoding)}")
+        beginning = b"" if file.encoding else read_beginning(file)
+        encoding = next((name for mark, name in _MARKS.items() if beginning.startswith(mark)), None)
+        encoding = encoding or _encoding_by_zeros(beginning)
+        if encoding is not None:
+            raise DataError(f"{file.url}: text in {encoding.upper()}; {advice.format(encoding)}")
+
+
+#: Bytes of text in ASCII.
+_PRINTED = frozenset(b"\t\n\r" + bytes(range(0x20, 0x7F)))
+
+
+def _encoding_by_zeros(beginning: bytes) -> str | None:
+    """Return the form of UTF-16 without a mark if every other byte of some ASCII is 0; else None."""
+    start = beginning[: 2 * (min(len(beginning), 64) // 2)]
+    for encoding, zeros, others in (("utf-16-le", start[1::2], start[::2]), ("utf-16-be", start[::2], start[1::2])):
+        if start and not any(zeros) and all(byte in _PRINTED for byte in others):
+            return encoding
+    return None
 
 
 def check_is_text(files: Sequence[SourceFile]) -> None:
@@ -100,9 +126,11 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
     check_encoding(files)
     lines: list[bytes] = []
     for file in files[:CHECKED_FILES]:
-        beginning = _read_beginning(file)
+        beginning = read_beginning(file)
         if b"\0" in beginning:
-            raise DataError(f"{file.url}: binary data, not text in UTF-8; {_ADVICE}, or convert the file to UTF-8")
+            raise DataError(
+                f"{file.url}: binary data, not text in UTF-8; {_ADVICE}, or name the files of text with a pattern"
+            )
         lines += [line for line in beginning.splitlines() if line.strip()]
     if not lines:
         return
@@ -130,7 +158,7 @@ def _is_json_object(line: bytes) -> bool:
         return False
 
 
-def _read_beginning(file: SourceFile) -> bytes:
+def read_beginning(file: SourceFile) -> bytes:
     """Return the first bytes of a file, up to the end of its last complete line if it is longer."""
     with open_file(file) as stream:
         beginning = read_some(stream, _CHECKED_BYTES, file)

@@ -20,6 +20,7 @@ from .batches import (
     BATCH_BYTES,
     BadLine,
     Batch,
+    Odd,
     ReadOptions,
     RowName,
     as_text,
@@ -27,6 +28,7 @@ from .batches import (
     column_batch,
     halve_columns,
     keys_of_rows,
+    merge_odd,
     parse_good_lines,
     wanted_columns,
     without_documents,
@@ -42,6 +44,18 @@ MOST_ARROW_BYTES = 1 << 30
 LONGEST_MARK = 10
 #: What a delimiter may be, as a message about another one suggests it.
 OTHER_DELIMITERS = ("\t", ";", "|", ",")
+
+
+#: Rows of several lines in a file in which such rows are not odd.
+MOST_SPANNING = 1000
+#: What is odd about rows.
+HEADER_AGAIN = (
+    "this row is the header of the file again, as where files were joined, and became a document; remove such rows"
+)
+SWALLOWED = (
+    "a field in quotes has several lines, each with the columns of a row; if its quotes are letters, read the file "
+    "with quote=none, or write them twice within quotes"
+)
 
 
 class Rows(NamedTuple):
@@ -68,8 +82,6 @@ class CSVReader(Reader):
     """
 
     kind = "CSV"
-    can_skip = True
-    has_columns = True
 
     def read(self, partition: Partition) -> Iterator[Batch]:
         """Yield the rows."""
@@ -78,8 +90,9 @@ class CSVReader(Reader):
             for rows in parser.rows():
                 if rows.columns.num_rows:
                     yield self._good_rows(partition.file, rows)
-            if parser.bad or parser.n_headers:
-                yield without_documents(parser.bad, self.options)._replace(n_headers=parser.n_headers)
+            odd = parser.odd()
+            if parser.bad or odd:
+                yield without_documents(parser.bad, self.options)._replace(odd=odd)
 
     def _good_rows(self, file: SourceFile, rows: Rows) -> Batch:
         def describe(one: Rows, error: str) -> BadLine:
@@ -130,9 +143,9 @@ class _Parser:
         self.dialect = dialect_of(file, options)
         #: Rows with another number of columns than the header that were skipped.
         self.bad: list[BadLine] = []
-        #: Rows that are the header again, as in files that were joined.
-        self.n_headers = 0
         self._header_line = b""
+        self._odd: list[Odd] = []
+        self._n_spanning = 0  # rows of several lines that are not odd
         self._stream = stream
         self._buffer = b""
         self._is_end = False
@@ -164,6 +177,14 @@ class _Parser:
             else:
                 yield rows
 
+    def odd(self) -> tuple[Odd, ...]:
+        """Return what is odd about the rows of the whole file."""
+        # Where fields often have several lines, some of these are like rows by chance.
+        return tuple(one for one in self._odd if one.reason != SWALLOWED or one.number > self._n_spanning)
+
+    def _add(self, odd: Odd) -> None:
+        self._odd = merge_odd((*self._odd, odd))
+
     def _read(self) -> None:
         """Add at least as many bytes to the buffer as it has, so that a long row is looked at a few times only."""
         more = read_some(self._stream, max(BATCH_BYTES, len(self._buffer)), self.file)
@@ -182,6 +203,8 @@ class _Parser:
             if found[0].error is not None:
                 raise found[0].error
             header_line = self._buffer[:size]
+            if b"\0" in header_line:
+                raise DataError(f"{self.file.url}: binary data, not CSV; choose the format with the option format")
             self._drop(size)
             self._header_line = header_line
             return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0].fields]
@@ -190,9 +213,12 @@ class _Parser:
     def _drop(self, size: int) -> None:
         """Drop whole rows at the beginning of the buffer."""
         rows = self._buffer[:size]
+        if self._header_line and self._header_line in rows:
+            found = [match.start() for match in re.finditer(b"(?m)^" + re.escape(self._header_line), rows)]
+            if found:
+                line = self._line + rows.count(b"\n", 0, found[0])
+                self._add(Odd(HEADER_AGAIN, len(found), f"{self.file.url}, line {line}"))
         self._line += len(rows.splitlines())
-        if self._header_line:
-            self.n_headers += rows.startswith(self._header_line) + rows.count(b"\n" + self._header_line)
         self._buffer = self._buffer[size:]
 
     def _parse_quickly(self) -> Rows | None:
@@ -205,15 +231,43 @@ class _Parser:
         if block.count(b"\r") != block.count(b"\r\n"):
             return None
         starts = np.append(0, ends[:-1])
-        starts = starts[(data[starts] != ord("\n")) & (data[starts] != ord("\r"))]
-        columns = self._parse_with_arrow(block)
-        if columns is None or columns.num_rows != len(starts):
-            return None
         lines = self._line + np.searchsorted(np.flatnonzero(data[: len(block)] == ord("\n")), starts)
+        is_row = (data[starts] != ord("\n")) & (data[starts] != ord("\r"))
+        columns = self._parse_with_arrow(block)
+        if columns is None or columns.num_rows != np.count_nonzero(is_row):
+            return None
+        self._note_rows_within_quotes(block, starts, lines)
+        starts, lines = starts[is_row], lines[is_row]
         numbers = self._row + np.arange(len(starts))
         self._row += len(starts)
         self._drop(len(block))
         return Rows(columns, numbers, lines)
+
+    def _note_rows_within_quotes(self, block: bytes, starts: np.ndarray, lines: np.ndarray) -> None:
+        """Note rows of several lines, each of which is like a row: two wrong quotes may have made a field of them.
+
+        ``starts`` (n,) int64 has where the rows of the block begin, and ``lines`` (n,) int64 the lines of the file.
+        """
+        n_separators = len(self._header) - 1
+        if not n_separators or block.count(b"\n") <= len(starts) or self._n_spanning > MOST_SPANNING:
+            return
+        if block.count(b"\r") != block.count(b"\r\n"):
+            return  # rows may end in carriage returns
+        data = np.frombuffer(block, np.uint8)
+        newlines = np.flatnonzero(data == ord("\n"))
+        separators = np.flatnonzero(data == ord(self.dialect.delimiter))
+        is_like_row = np.diff(np.searchsorted(separators, newlines), prepend=0) == n_separators
+        first_lines = np.searchsorted(newlines, starts)
+        last_lines = np.append(first_lines[1:], len(newlines)) - 1
+        # Where the first column has numbers, each row begins with a digit.
+        first_bytes = data[np.append(0, newlines[:-1] + 1)]
+        is_digit = (first_bytes >= ord("0")) & (first_bytes <= ord("9"))
+        is_like_row &= is_digit == np.repeat(is_digit[first_lines], last_lines - first_lines + 1)
+        is_swallowing = np.logical_and.reduceat(is_like_row, first_lines) & (last_lines > first_lines)
+        self._n_spanning += int(np.count_nonzero((last_lines > first_lines) & ~is_swallowing))
+        for row in np.flatnonzero(is_swallowing)[:1]:
+            where = f"{self.file.url}, lines {lines[row]} to {lines[row] + last_lines[row] - first_lines[row]}"
+            self._add(Odd(SWALLOWED, int(np.count_nonzero(is_swallowing)), where))
 
     def _parse_with_arrow(self, block: bytes) -> pa.RecordBatch | None:
         """Return the wanted columns of whole rows; None if a row has another number of columns than the header."""
@@ -262,9 +316,11 @@ class _Parser:
             # View, not cast: which text must be UTF-8, and what is said otherwise, is decided later.
             values = pa.array([row.fields[position].encode("latin-1") for row in good], pa.large_binary())
             columns.append(values.view(pa.large_string()) if columns else values)
+        text = b"".join(row.text for row in good)
+        lines = np.array([row.line for row in good], np.int64)
+        self._note_rows_within_quotes(text, np.cumsum([0, *(len(row.text) for row in good[:-1])]), lines)
         self._row += len(found)
         self._drop(size)
-        lines = np.array([row.line for row in good], np.int64)
         return Rows(pa.RecordBatch.from_arrays(columns, self._names), np.array(numbers, np.int64), lines)
 
     def _rows_of_python(self, most: int | None = None) -> tuple[list[_Row], int]:

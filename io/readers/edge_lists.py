@@ -65,6 +65,7 @@ class Found:
     taken_for_weights: list[str] = field(default_factory=list)  # notices of third columns, unless they have times
     are_two_kinds: bool = False  # whether the columns have nodes of two kinds
     comments: list[bytes] = field(default_factory=list)  # of the list that is read
+    are_marks_names: bool = False  # whether a node has the name of what begins a comment
     first_edge: tuple[str, str] | None = None  # the first line of a list, which might also be a header
 
     def count(self, name: str, number: int) -> None:
@@ -188,7 +189,7 @@ def read_list(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[
     with # or % are comments. Blanks around a name do not count. A name may be in quotes, as in Python's module csv.
     """
     list_format = None
-    found.comments = []
+    found.comments, found.are_marks_names = [], False
     for data, line in line_blocks(file, Partition(file)):
         # Comments and blanks become empty lines, so that the other lines keep their numbers.
         text, comments = _without_comments(data, options.comments)
@@ -205,7 +206,10 @@ def read_list(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[
         quote = list_format.dialect.quote
         if quote and quote.encode() in text:
             found.facts["quote"] = quote
-        yield _parse(file, text, line, list_format)
+        pairs = _parse(file, text, line, list_format)
+        marks = pa.array(list(options.comments), pa.string())
+        found.are_marks_names |= bool(pc.any(pc.is_in(pairs.target, marks)).as_py())
+        yield pairs
     _note_comments(file, list_format, options, found)
 
 
@@ -225,7 +229,12 @@ def _note_comments(file: SourceFile, list_format: _ListFormat | None, options: E
     found.count("comments", len(comments))
     text = b"\n".join(comments)
     if list_format is not None:
-        like_edges = [one for one in comments if one[1:2] != b" " and _is_edge(_fields(one, list_format), list_format)]
+        # Most comments have a blank after the mark.
+        like_edges = [
+            one
+            for one in comments
+            if (found.are_marks_names or one[1:2] != b" ") and _is_edge(_fields(one, list_format), list_format)
+        ]
         if like_edges:
             found.notices.append(
                 f"{file.url}: {len(like_edges):,} of {pluralize(len(comments), 'comment')} may be edges, such as "

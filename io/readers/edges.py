@@ -19,7 +19,8 @@ from ..matrices.blocks import native
 from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
-from .content import check_encoding, format_by_content
+from .batches import NO_CAST, check_options_of_format
+from .content import check_encoding, format_by_content, read_beginning
 from .dialect import check_characters
 from .edge_lists import (
     EdgeOptions,
@@ -32,6 +33,7 @@ from .edge_lists import (
     usual_columns,
 )
 from .frames import arrow_batches
+from .matrices import no_sparse_matrix
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some, stored_url
 from .tables import open_arrow
 
@@ -47,6 +49,19 @@ SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray
 EdgeSource: TypeAlias = Paths | SparseMatrix | NetworkxGraph | EdgeTable
 
 FORMATS = ("edges", "npz", "matrixmarket", "parquet", "arrow")
+_MATRIX, _TABLE, _GRAPH = "a matrix in memory", "a table in memory", "a graph of networkx"
+_WITH_COLUMNS = ("edges", "parquet", "arrow", _TABLE)
+#: The formats in which each option has an effect. Options that are not here have one in all.
+FORMATS_OF_OPTION = {
+    "format": FORMATS,
+    "header": ("edges",),
+    "delimiter": ("edges",),
+    "quote": ("edges",),
+    "comments": ("edges",),
+    "source": _WITH_COLUMNS,
+    "target": _WITH_COLUMNS,
+    "weight": (*_WITH_COLUMNS, _GRAPH),
+}
 _EXTENSIONS = {
     ".npz": "npz",
     ".mtx": "matrixmarket",
@@ -56,6 +71,19 @@ _EXTENSIONS = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
+#: How networkx reads files of graphs that are no lists of edges.
+_READ_BY_NETWORKX = {
+    ".gml": "read_gml",
+    ".graphml": "read_graphml",
+    ".gexf": "read_gexf",
+    ".net": "read_pajek",
+    ".g6": "read_graph6",
+    ".adjlist": "read_adjlist",
+    ".json": "node_link_graph",
+    ".jsonl": "from_pandas_edgelist",
+}
+#: How they begin, where lists of edges have such names too.
+_BEGINNINGS = {".net": (b"*",), ".json": (b"{", b"["), ".jsonl": (b"{", b"[")}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
 #: Rows of a Parquet file whose names are converted at once.
@@ -90,11 +118,16 @@ def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges
     if options.format not in ("auto", *FORMATS):
         raise ValueError(f"format={options.format!r} is not known: choose one of auto, {', '.join(FORMATS)}")
     if scipy.sparse.issparse(source):
+        check_options_of_format(options, FORMATS_OF_OPTION, _MATRIX, "the source")
         return edges_of_matrix(source, options, found)._replace(metadata={"source": "matrix in memory"})
     if is_networkx(source):
+        check_options_of_format(options, FORMATS_OF_OPTION, _GRAPH, "the source")
+        if options.directed and not source.is_directed():
+            raise ValueError("directed=True, but this graph of networkx has no direction: pass graph.to_directed()")
         options = replace(options, directed=source.is_directed())
         return _edges_of_networkx(source, options, found)._replace(metadata={"source": "graph in memory"})
     if is_table(source):
+        check_options_of_format(options, FORMATS_OF_OPTION, _TABLE, "the source")
         edges = _edges_of_pairs(
             list(_pairs_in_memory(cast(EdgeTable, source), options, found)), "table", options, found
         )
@@ -123,6 +156,7 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
     if len(formats) > 1:
         raise DataError(f"{source}: files of several formats ({', '.join(sorted(formats))}); give files of one format")
     format_name = formats.pop()
+    check_options_of_format(options, FORMATS_OF_OPTION, format_name, str(source))
     if format_name in ("npz", "matrixmarket"):
         if len(files) > 1:
             raise DataError(f"{source}: {len(files)} matrices; give one matrix, or several lists of edges")
@@ -140,6 +174,13 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
 def _format_of(file: SourceFile, options: EdgeOptions) -> str:
     if options.format != "auto":
         return options.format
+    beginnings = _BEGINNINGS.get(file.extension, (b"",))
+    if file.extension in _READ_BY_NETWORKX and read_beginning(file).lstrip().startswith(beginnings):
+        function = f"networkx.{_READ_BY_NETWORKX[file.extension]}"
+        raise DataError(
+            f"{file.url}: its name ends in {file.extension}; read it with {function} and pass the graph in Python, or "
+            f"let its name end in another way if it is a list of edges (in Python, ingest_graph(..., format='edges'))"
+        )
     return format_by_content(file, _EXTENSIONS.get(file.extension, "edges"))
 
 
@@ -254,8 +295,15 @@ def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions, found
         else:
             content.seek(0)
             matrix = scipy.sparse.load_npz(content)
+    except MemoryError:
+        raise
     except Exception as error:
-        raise DataError(f"{file.url}: not a {format_name} file of a sparse matrix ({error})") from None
+        reason = (
+            f"not a sparse matrix of MatrixMarket ({error})"
+            if format_name == "matrixmarket"
+            else no_sparse_matrix(error)
+        )
+        raise DataError(f"{file.url}: {reason}") from None
     # MatrixMarket counts rows and columns from 1.
     first_name = 1 if format_name == "matrixmarket" else 0
     return edges_of_matrix(matrix, options, found, file.url, first_name, names)
@@ -465,7 +513,7 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
         data = data.compute()
     try:
         table = pa.Table.from_batches(batches) if (batches := list(arrow_batches(data))) else pa.table({})
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except NO_CAST as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
     names = table.column_names
     if len(names) > 3 and usual_columns(names) is None and (options.source is None or options.target is None):
@@ -500,5 +548,5 @@ def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Fo
 def _cast_column(where: str, rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     try:
         return rows[name].cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except NO_CAST as error:
         raise DataError(f"{where}: column {name!r} cannot be read as {kind} ({error}); convert it") from None

@@ -38,7 +38,6 @@ class TableReader(InMemoryReader):
     """A table in memory. The options name its columns of text or tokens and of keys; a row without key is numbered."""
 
     kind = "Table"
-    has_columns = True
     what = "table"
 
     def __init__(self, parts: Iterable["TablePart"], options: ReadOptions):

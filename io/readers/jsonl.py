@@ -1,6 +1,8 @@
 """Reader of JSON lines."""
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -8,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from ..errors import DataError
-from ..messages import listed
+from ..messages import line_start, listed
 from .batches import (
     Batch,
+    Odd,
     ReadOptions,
     column_batch,
     field_names,
@@ -22,6 +26,7 @@ from .batches import (
     replace_surrogates,
     value_at,
     values_at,
+    wanted_columns,
 )
 from .kept import KeptColumn, KeptColumns, kept_column, values_column
 from .kinds import no_values
@@ -30,6 +35,16 @@ from .source import SourceFile, open_file
 
 #: Objects whose fields a message names.
 SHOWN_OBJECTS = 100
+#: What is odd about lines.
+LONE_SURROGATE = (
+    "this line has half of a character, such as \\ud83d without \\ude00, which became a question mark; write whole "
+    "characters"
+)
+#: Numbers that only Python's JSON has.
+_CONSTANTS = {"NaN": None, "Infinity": math.inf, "-Infinity": -math.inf}
+_DECODER = json.JSONDecoder(parse_constant=_CONSTANTS.__getitem__)
+#: How JSON writes a surrogate.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class _Parsed(NamedTuple):
@@ -39,13 +54,13 @@ class _Parsed(NamedTuple):
     keys: pa.Array | None  # (D,) string; None if the options name no field for it
     lines: Callable[[int], int]  # number of the line of each document
     kept: KeptColumns | None  # the fields that the option keep names
+    odd: tuple[Odd, ...] = ()
 
 
 class JSONLinesReader(LineBasedReader):
     """Reads files with one JSON object per line. Blank lines are skipped."""
 
     kind = "JSONLines"
-    has_columns = True
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
         """Return one document per object."""
@@ -53,7 +68,7 @@ class JSONLinesReader(LineBasedReader):
         if parsed is None:
             parsed = self._parse_slowly(file, data, line)
         lines = parsed.lines
-        return column_batch(
+        batch = column_batch(
             self.options,
             file.name,
             parsed.values,
@@ -62,6 +77,7 @@ class JSONLinesReader(LineBasedReader):
             line,
             parsed.kept,
         )
+        return batch._replace(odd=parsed.odd)
 
     def _parse_quickly(self, data: bytes, line: int) -> _Parsed | None:
         """Parse a block with Arrow; return None if a line is blank or not as expected."""
@@ -107,6 +123,7 @@ class JSONLinesReader(LineBasedReader):
         keys: list[str] = []
         lines: list[int] = []
         objects: list[dict[str, Any]] = []
+        replaced: list[int] = []
         # Not splitlines: it would also cut at carriage returns, and lines would be counted wrongly.
         for line, raw in enumerate(data.split(b"\n"), first_line):
             if not raw.strip():
@@ -121,6 +138,8 @@ class JSONLinesReader(LineBasedReader):
             keys.append(_key_of(found, key, where) if key else f"{file.name}:{line}")
             lines.append(line)
             objects.append(found)
+            if _SURROGATE.search(raw) and _has_lone_surrogate(found, wanted_columns(self.options)):
+                replaced.append(line)
         kept = None
         if self.options.keep:
             kept = {
@@ -128,7 +147,8 @@ class JSONLinesReader(LineBasedReader):
                 for name in self.options.keep
             }
         large = pa.large_list(pa.string()) if self.options.tokens else pa.large_string()
-        return _Parsed(pa.array(values, large), pa.array(keys, pa.string()), lines.__getitem__, kept)
+        odd = [Odd(LONE_SURROGATE, len(replaced), f"{file.url}, line {line}") for line in replaced[:1]]
+        return _Parsed(pa.array(values, large), pa.array(keys, pa.string()), lines.__getitem__, kept, tuple(odd))
 
     def field_names(self) -> list[str]:
         """Return the names of the fields of the first objects."""
@@ -148,6 +168,8 @@ def _column_of(objects: Sequence[dict[str, Any]], name: str, where: Callable[[in
 
 def _kept_column(data: bytes, column: pa.ChunkedArray, name: str) -> KeptColumn:
     """Return a field of a block that Arrow has parsed. Arrow gives nulls also for a field that no object has."""
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
     kept = kept_column(column, name, lambda row: f"row {row + 1} of a block")
     if not kept.fits["values"] and column.null_count == len(column):
         return kept._replace(fits=no_values(_has_field(data, name)))
@@ -201,15 +223,18 @@ def _is_utf8(data: bytes) -> bool:
 
 def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(raw.decode("utf-8", encoding_errors))
+        # As in tables, NaN is a missing value.
+        found = _DECODER.decode(raw.decode("utf-8", encoding_errors))
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg.removesuffix(' at').removesuffix(' starting')}, at character {error.pos + 1}"
+        raise DataError(f"{where}: not valid JSON ({reason}); each line must be an object{_advice(raw)}") from None
     except (ValueError, RecursionError) as error:  # the latter for lists in lists in lists and so on
-        raise DataError(f"{where}: not valid JSON ({error}); each line must be an object{_advice(raw)}") from None
+        raise DataError(f"{where}: not valid JSON ({error}); each line must be an object") from None
     if not isinstance(found, dict):
-        raise DataError(
-            f"{where}: a JSON {type(found).__name__} where an object is needed; write one object per line (jq -c '.[]')"
-        )
+        advice = "jq -c '.[]' makes lines of a list" if isinstance(found, list) else "jq -c '{text: .}' makes objects"
+        raise DataError(f"{where}: {line_start(raw)!r}, where a JSON object is needed; {advice}")
     return found
 
 
@@ -225,10 +250,11 @@ def _advice(raw: bytes) -> str:
 
 def _missing_field(option: str, name: str, found: dict[str, Any], where: str) -> str:
     """Return the message for an object without text, tokens or key."""
-    advice = f"name the field with {option}=... (in a configuration, source.{option})"
+    advice = f"name the field with {option}=..."
     _, is_present = values_at([found], name)
     if is_present:
         reason = f"{name!r} is null"
+        advice = "drop such lines"
     else:
         reason = f"no field {name!r} among {listed(field_names([found]), 'none at all')}"
         advice += f", or rename it in this file if other files have {name!r}"
@@ -250,6 +276,11 @@ def _checked(value: Any, field: pa.Field, where: str) -> Any:
     raise DataError(f"{where}: field {field.name!r} is {json.dumps(value)[:40]} where {wanted} is needed")
 
 
+def _has_lone_surrogate(found: dict[str, Any], names: Sequence[str]) -> bool:
+    texts = (json.dumps(value_at(found, name, None), ensure_ascii=False) for name in names)
+    return any(replace_surrogates(text) != text for text in texts)
+
+
 def _key_of(found: dict[str, Any], name: str, where: str) -> str:
     key = value_at(found, name, None)
     if key is None:
@@ -257,4 +288,7 @@ def _key_of(found: dict[str, Any], name: str, where: str) -> str:
     if isinstance(key, dict | list):
         kind = "an object" if isinstance(key, dict) else "a list"
         raise DataError(f"{where}: the key in {name!r} is {kind}; name a field with text or a number")
+    if isinstance(key, bool | float):
+        # As in tables: 3.0 is 3, and True is true.
+        return str(pa.scalar(key).cast(pa.string()))
     return replace_surrogates(str(key))

@@ -24,15 +24,18 @@ KINDS: Mapping[str, pa.DataType] = {
     "timestamp-utc": pa.timestamp("us", "UTC"),
     "string": pa.string(),
 }
+#: A date of a year that Python has, and a time of the day. Of nanoseconds, microseconds are kept.
+_DATE = r"(\d{3}[1-9]|\d\d[1-9]\d|\d[1-9]\d\d|[1-9]\d{3})-\d\d-\d\d"
+_TIME = r"[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?"
 #: Text that is taken for a value of a kind. A number with a leading zero is text, such as a postal code. So is a number
 #: with more digits than its type has, such as a long identifier.
 PATTERNS = {
-    "bool": r"^([Tt]rue|[Ff]alse)$",
+    "bool": r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$",
     "int64": r"^(0|-?[1-9]\d{0,18})$",
     "double": r"^-?(0|[1-9]\d{0,14})(\.\d+)?([eE][+-]?(\d{1,2}|[12]\d\d|30[0-7]))?$",
-    "date": r"^\d{4}-\d\d-\d\d$",
-    "timestamp": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
-    "timestamp-utc": r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)$",
+    "date": f"^{_DATE}$",
+    "timestamp": f"^{_DATE}({_TIME})?$",
+    "timestamp-utc": rf"^{_DATE}{_TIME}(Z|[+-]\d\d:?\d\d)$",
 }
 #: Kinds of text in a source with types: JSON has no type for dates and times.
 TYPED_PATTERNS = ("date", "timestamp", "timestamp-utc")
@@ -128,7 +131,7 @@ def _text_misfits(texts: pa.Array | pa.ChunkedArray, is_typed: bool) -> dict[str
 def _uncastable(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Misfits:
     """Return the values that have the form of a kind, but are none, such as the date 2026-02-30."""
     try:
-        values.cast(kind)
+        _as_type(values, kind)
     except pa.ArrowInvalid:
         if len(values) == 1:
             return Misfits(1, _shown(values[0]))
@@ -137,6 +140,16 @@ def _uncastable(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Misfit
         right = _uncastable(values[middle:], kind)
         return Misfits(left.number + right.number, left.first or right.first)
     return Misfits(0, "")
+
+
+def _as_type(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Return values of another type. Nanoseconds are cut to microseconds, which Parquet, pandas and polars all have."""
+    if pa.types.is_timestamp(kind) and pa.types.is_string(values.type):
+        values = pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1")
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+        # A cast cuts towards 1970, and text towards the past.
+        values = pc.floor_temporal(values, unit="microsecond")
+    return values.cast(kind, safe=not pa.types.is_timestamp(values.type))
 
 
 def _shown(value: pa.Scalar) -> str:
@@ -195,10 +208,7 @@ def as_kind(column: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.Chun
     """Return a column with the type of a kind that it fits."""
     if pa.types.is_string(column.type) and kind != "string":
         column = _without_empty(column)
-    if pa.types.is_timestamp(column.type) and kind != "string":
-        # Nanoseconds are cut to microseconds, which Parquet, pandas and polars all have.
-        return column.cast(type_of(kind), safe=False)
-    return column.cast(type_of(kind))
+    return _as_type(column, type_of(kind))
 
 
 def describe_odd_values(name: str, fits: Fits) -> str | None:

@@ -61,7 +61,6 @@ class TextFilesReader(Reader):
     """Every file is one document. The document's key is the path of the file below the folder that is read."""
 
     kind = "TextFiles"
-    can_skip = True
 
     def partitions(self) -> Iterable[Partition]:
         """Group consecutive files into partitions of about PARTITION_BYTES."""

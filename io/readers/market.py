@@ -74,7 +74,7 @@ def _file_in(folder: str, *names: str) -> SourceFile:
 def _table_columns(file: SourceFile) -> list[pa.Array]:
     """Return the columns of a table without a header, separated by tabs: large_string each."""
     rows: list[list[str]] = []
-    for data, first in line_blocks(file, Partition(file)):
+    for data, first in line_blocks(file, Partition(file), any_ends=True):
         for number, line in enumerate(data.splitlines(), first):
             try:
                 text = line.decode()
@@ -114,8 +114,8 @@ class MarketColumns(RowBlocks):
 
     def _entries(self) -> Iterator[Entries]:
         n_entries = 0
-        for triples, line in entry_blocks(self.file, self.header, Partition(self.file)):
-            check_entries(self.file, self.header, triples, line, ("row", "column"))
+        for triples, lines in entry_blocks(self.file, self.header, Partition(self.file)):
+            check_entries(self.file, self.header, triples, lines, ("row", "column"))
             rows, columns, counts = triples
             n_entries += len(rows)
             if self._binarize:

@@ -1,6 +1,7 @@
 """Readers of matrices of counts: AnnData, 10x Genomics, SciPy's .npz, transposed MatrixMarket, and data in memory."""
 
-import textwrap
+import zipfile
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -94,9 +95,10 @@ class NpzReader(MatrixFileReader):
         with open_file(file, unpack=False) as stream:
             try:
                 matrix = scipy.sparse.load_npz(stream)
+            except MemoryError:
+                raise
             except Exception as error:  # NumPy and zipfile have several classes of errors
-                reason = textwrap.shorten(str(error), 200)
-                raise DataError(f"{file.url}: not a sparse matrix of SciPy ({reason})") from None
+                raise DataError(f"{file.url}: {no_sparse_matrix(error)}") from None
         where = file.url
         if self.options.transpose:
             matrix = matrix.T
@@ -104,6 +106,12 @@ class NpzReader(MatrixFileReader):
         names = read_names(self.options.vocabulary_file)
         column_names = None if names is None else names.to_pylist()
         yield row_blocks(matrix, column_names, read_names(self.options.keys_file), where)
+
+
+def no_sparse_matrix(error: Exception) -> str:
+    """Say that SciPy cannot load a file. Its errors have the addresses of objects, and advise to unpickle files."""
+    is_file = isinstance(error, zipfile.BadZipFile | zlib.error | OSError | EOFError)
+    return f"not a sparse matrix that scipy.sparse.save_npz wrote, or a damaged one{f' ({error})' if is_file else ''}"
 
 
 class MatrixReader(InMemoryReader):

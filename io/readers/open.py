@@ -13,7 +13,7 @@ from ..data import Kind, items_of, recognise, refusal
 from ..errors import DataError
 from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
-from .batches import Batch, ReadOptions
+from .batches import Batch, ReadOptions, check_options_of_format
 from .content import CHECKED_FILES, check_encoding, check_encoding_name, check_is_text, format_by_content
 from .delimited import CSVReader
 from .dialect import check_characters
@@ -50,18 +50,43 @@ FORMATS: dict[str, type[Reader]] = {
 _FOLDER_FORMATS = ("zarr", "10x-mtx")
 #: What `open_in_memory` takes, and `open_source`.
 _TAKEN = "documents (strings or lists of words), a table of them, a matrix of counts, or paths of files"
+#: What data in memory is called where the formats of an option are named.
+_IN_MEMORY = {
+    Kind.DOCUMENTS: "documents in memory",
+    Kind.TABLE: "a table in memory",
+    Kind.TABLES: "a table in memory",
+    Kind.MATRIX: "a matrix in memory",
+}
 #: Formats of files of text.
 _TEXT_FORMATS = ("jsonl", "lines", "csv", "mallet", "text")
-#: Options that only some formats have.
-_FORMATS_OF_OPTION = {
-    "vocabulary_file": ("docword", "svmlight", "lda-c", "matrixmarket", "npz"),
+#: Formats in which a document is a row with columns or fields.
+_WITH_COLUMNS = ("jsonl", "csv", "parquet", "arrow", "a table in memory")
+_COUNTS_AS_TEXT = ("docword", "svmlight", "lda-c", "matrixmarket")
+_WITHOUT_TEXT = (*_COUNTS_AS_TEXT, "npz", "h5ad", "zarr", "10x-h5", "10x-mtx")
+_WITH_TEXT = (*_TEXT_FORMATS, "parquet", "arrow", "demo", "documents in memory", "a table in memory")
+#: The formats in which each option has an effect. Options that are not here have one in all.
+FORMATS_OF_OPTION = {
+    "format": tuple(FORMATS),
+    "text": _WITH_COLUMNS,
+    "tokens": _WITH_COLUMNS,
+    "key": _WITH_COLUMNS,
+    "keep": _WITH_COLUMNS,
+    "null_text": (*_WITH_COLUMNS, "documents in memory"),
+    "on_bad_line": _TEXT_FORMATS,
+    "max_bad_lines": _TEXT_FORMATS,
+    "encoding": _TEXT_FORMATS,
+    "encoding_errors": _WITH_TEXT,
+    "token_pattern": _WITH_TEXT,
+    "vocabulary_file": (*_COUNTS_AS_TEXT, "npz"),
     "keys_file": ("matrixmarket", "npz"),
     "transpose": ("matrixmarket", "npz"),
-    "layer": ("h5ad", "zarr"),
+    "binarize": (*_WITHOUT_TEXT, "a matrix in memory"),
+    "zero_based": ("svmlight",),
+    "layer": ("h5ad", "zarr", "a matrix in memory"),
     "delimiter": ("csv",),
+    "quote": ("csv",),
     "escape": ("csv",),
     "columns": ("csv",),
-    "encoding": _TEXT_FORMATS,
     "names": ("10x-h5", "10x-mtx"),
     "feature_type": ("10x-h5", "10x-mtx"),
 }
@@ -105,6 +130,7 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     """
     _check_values(options)
     if isinstance(source, str) and source.startswith(DEMO_PREFIX):
+        check_options_of_format(options, FORMATS_OF_OPTION, "demo", source)
         return open_demo(source, options)
     format_name = options.format
     if format_name == "auto":
@@ -112,15 +138,14 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     is_folder_format = format_name in _FOLDER_FORMATS
     files = find_folders(source) if is_folder_format else _with_encoding(find_files(source), options)
     format_name = format_name or _guess_format(source, files)
-    _check_options_of_format(options, format_name, source)
+    check_options_of_format(options, FORMATS_OF_OPTION, format_name, str(source))
     if format_name in _TEXT_FORMATS:
         check_encoding(files)
+    elif format_name in _COUNTS_AS_TEXT:
+        check_encoding(files, "convert it to UTF-8: iconv -f {} -t UTF-8 FILE")
     reader = FORMATS[format_name]
     if format_name == "matrixmarket" and options.transpose:
         reader = TransposedMatrixMarketReader
-    if options.on_bad_line != "error" and not reader.can_skip:
-        able = ", ".join(name for name, each in FORMATS.items() if each.can_skip)
-        raise ValueError(f"on_bad_line applies to {able}, but {source} is {format_name}")
     return reader(files, options)
 
 
@@ -139,6 +164,8 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
     _check_values(options)
     recognised = recognise(data)
     kind, value = recognised
+    if kind in _IN_MEMORY:
+        check_options_of_format(options, FORMATS_OF_OPTION, _IN_MEMORY[kind], "the source")
     if kind is Kind.MATRIX:
         numbers, own_names = matrix_of(value, options.layer)
         return MatrixReader(row_blocks(numbers, names or own_names), options)
@@ -147,13 +174,6 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
     if kind is Kind.DOCUMENTS:
         return DocumentsReader(items_of(value), options)
     raise refusal(recognised, "ingest", _TAKEN)
-
-
-def _check_options_of_format(options: ReadOptions, format_name: str, source: Paths) -> None:
-    """Raise ValueError for an option that the format does not have."""
-    for name, formats in _FORMATS_OF_OPTION.items():
-        if getattr(options, name) and format_name not in formats:
-            raise ValueError(f"{name} applies to {', '.join(formats)}, but {source} is {format_name}")
 
 
 def _folder_format(source: Paths) -> str | None:
@@ -202,7 +222,7 @@ def _guess_format(source: Paths, files: list[SourceFile]) -> str:
 
 def _format_of(file: SourceFile) -> str:
     if file.extension in _ARCHIVES:
-        raise DataError(f"{file.url}: an archive; unpack it and ingest the folder")
+        raise DataError(f"{file.url}: an archive; unpack it and ingest the folder, or name other files with a pattern")
     if PurePosixPath(file.url).name.startswith("docword."):
         return "docword"
     return _EXTENSIONS.get(file.extension, "lines")

@@ -54,17 +54,9 @@ class Reader(ABC):
     is_ordered: ClassVar[bool] = True
     #: Whether a partition can be read again, by any process. False for data in memory.
     is_repeatable: ClassVar[bool] = True
-    #: Whether bad lines can be skipped.
-    can_skip: ClassVar[bool] = False
-    #: Whether a document is a row with further columns, which the option keep can name.
-    has_columns: ClassVar[bool] = False
 
     def __init__(self, files: Sequence[SourceFile], options: ReadOptions):
         check_kept_names(options.keep)
-        if options.keep and not self.has_columns:
-            raise ValueError(
-                f"keep: {self.kind} has no columns besides the documents; Parquet, JSONL, CSV and tables in memory do"
-            )
         self.files = tuple(files)
         self.options = options
 
@@ -120,8 +112,6 @@ class InMemoryReader(Reader):
 
 class LineBasedReader(Reader):
     """Base of formats in which every line is a document. Large files are cut into byte ranges."""
-
-    can_skip = True
 
     def partitions(self) -> Iterable[Partition]:
         """Cut files into ranges of about PARTITION_BYTES, if their lines can be found without those before."""

@@ -38,6 +38,17 @@ _COMPRESSED_STARTS = {
     ".zip": b"PK",
 }
 
+#: Names of files and folders that never have documents: hidden ones, marks of Spark and Delta, and what Windows writes.
+_NO_DOCUMENTS = re.compile(
+    r"\..*|_success|_metadata|_common_metadata|_temporary|_delta_log|_spark_metadata|_(committed|started)_.*"
+    r"|thumbs\.db|desktop\.ini",
+    re.IGNORECASE | re.DOTALL,
+)
+#: Names that programs give to unfinished output, and editors to backup copies.
+_NOT_MEANT = re.compile(r"_.*|.*~|#.*#", re.DOTALL)
+#: Extensions of copies that lie beside the file itself.
+_COPIES = (".bak", ".orig")
+
 #: Bytes that are decompressed at once when a reader needs a single line.
 UNPACKED_BYTES = 1 << 16
 #: Characters of a path that a message shows.
@@ -220,17 +231,40 @@ def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[s
     """Return the files of a path, folder or pattern, with what the filesystem knows about each."""
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
-        listing = filesystem.glob(path, detail=True)
-        found = _followed(filesystem, {match: listing[match] for match in listing if _is_meant(match, path)})
-        return {match: info for match, info in found.items() if info["type"] == "file" and not _is_marker(match)}
+        matches = filesystem.glob(path, detail=True)
+        meant = {match: info for match, info in matches.items() if _is_meant(match, path) and not _is_marker(match)}
+        return {match: info for match, info in _followed(filesystem, meant).items() if info["type"] == "file"}
     if filesystem.isdir(path):
-        below = filesystem.find(path, detail=True)
-        meant = {file: info for file, info in below.items() if not _is_marker(file)}
-        shown = {file: info for file, info in meant.items() if not _is_hidden(os.path.relpath(file, path))}
-        infos = _followed(filesystem, shown)
+        infos = _followed(filesystem, _documents_of(filesystem.find(path, detail=True), path))
         _check_no_folders(infos)
         return infos
     return {path: filesystem.info(path)} if filesystem.exists(path) else {}
+
+
+def _documents_of(listing: Mapping[str, dict[str, Any]], path: str) -> dict[str, dict[str, Any]]:
+    """Return what a folder lists without what programs write beside documents, and say which files are left out.
+
+    Copies such as a.txt.bak are left out if the file itself is listed. A pattern reads such files.
+    """
+    files = {}
+    left_out = []
+    for name, info in listing.items():
+        parts = os.path.relpath(name, path).split("/")
+        if _is_marker(name) or any(map(_NO_DOCUMENTS.fullmatch, parts)):
+            continue
+        is_copy = any(name.endswith(copy) and name.removesuffix(copy) in listing for copy in _COPIES)
+        if is_copy or any(map(_NOT_MEANT.fullmatch, parts)):
+            left_out.append(name)
+        else:
+            files[name] = info
+    if left_out:
+        warnings.warn(
+            f"{path}: {pluralize(len(left_out), 'file')} left out, such as {min(left_out)}: names that begin with _, "
+            f"and backup copies, are read if a pattern names them",
+            DataWarning,
+            stacklevel=2,
+        )
+    return files
 
 
 def _is_marker(name: str) -> bool:
@@ -277,10 +311,6 @@ def _is_meant(match: str, pattern: str) -> bool:
     named = [part for part in PurePosixPath(pattern).parts if part.startswith(".")]
     hidden = [part for part in PurePosixPath(match).parts if part.startswith(".")]
     return all(any(fnmatchcase(part, each) for each in named) for part in hidden)
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 def _describe(found: _Found, common: str) -> SourceFile:
@@ -406,11 +436,13 @@ def check_is_compressed(url: str) -> None:
         )
 
 
-def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES) -> Iterator[tuple[bytes, int]]:
+def line_blocks(
+    file: SourceFile, partition: Partition, size: int = BATCH_BYTES, any_ends: bool = False
+) -> Iterator[tuple[bytes, int]]:
     """Yield blocks of whole lines, each with the number of its first line.
 
     The lines are those that begin in the byte range of the partition. A line that crosses the start of the range
-    belongs to the range before.
+    belongs to the range before. Raises DataError if all lines of the file end in carriage returns, unless ``any_ends``.
     """
     with open_file(file) as stream:
         line = partition.first_row
@@ -426,6 +458,11 @@ def line_blocks(file: SourceFile, partition: Partition, size: int = BATCH_BYTES)
                 return
             if not data.endswith(b"\n"):
                 data += _guarded(file, line, stream.readline)
+            # Without a line feed, the first block is the whole file.
+            if position == 0 and not any_ends and b"\n" not in data and b"\r" in data.rstrip(b"\r"):
+                raise DataError(
+                    f"{file.url}, line 1: carriage returns, but no line ends; convert the file: tr '\\r' '\\n'"
+                )
             # Files that were joined have further marks, at the start of a line.
             yield re.sub(b"(?m)^" + codecs.BOM_UTF8, b"", data) if codecs.BOM_UTF8 in data else data, line
             position += len(data)

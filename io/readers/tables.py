@@ -70,7 +70,6 @@ class ParquetReader(Reader):
     """A column of text or of token lists in Parquet files."""
 
     kind = "Parquet"
-    has_columns = True
 
     def partitions(self) -> Iterable[Partition]:
         """Group consecutive row groups of a file into partitions of about PARTITION_BYTES."""
@@ -144,7 +143,7 @@ def open_arrow(stream: Any, file: SourceFile) -> Any:
         stream.seek(0)
         return pa.ipc.open_stream(stream, options=options)
     except _DAMAGED_ARROW as error:
-        raise DataError(f"{file.url}: not a file of Arrow ({_first_line(error)})") from None
+        raise DataError(f"{file.url}: not a whole file of Arrow ({_first_line(error)})") from None
 
 
 def arrow_batches(found: Any) -> Iterator[pa.RecordBatch]:
@@ -182,7 +181,7 @@ def _open_parquet(file: SourceFile, stream: Any) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(stream, buffer_size=PARQUET_BUFFER_BYTES)
     except (*DAMAGED, OSError) as error:
-        raise DataError(f"{file.url}: not a Parquet file ({_first_line(error)})") from None
+        raise DataError(f"{file.url}: not a whole Parquet file ({_first_line(error)})") from None
 
 
 def _row_group_ranges(file: SourceFile, metadata: pq.FileMetaData) -> Iterator[Partition]:

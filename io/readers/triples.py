@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -66,8 +66,8 @@ class TriplesReader(Reader):
                 f"{len(names)}"
             )
         collector = _Collector(file, header, names, self.options.binarize)
-        for triples, line in entry_blocks(file, header, partition):
-            yield from collector.add(triples, line)
+        for triples, lines in entry_blocks(file, header, partition):
+            yield from collector.add(triples, lines)
         yield from collector.finish()
 
 
@@ -113,14 +113,14 @@ class MatrixMarketReader(TriplesReader):
         return Header(n_documents, n_words, n_entries, line, start + len(sizes) + 1, banner[3])
 
 
-def entry_blocks(file: SourceFile, header: Header, partition: Partition) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield blocks of documents, words and counts, (3, n) int64, each with the number of its first line."""
+def entry_blocks(file: SourceFile, header: Header, partition: Partition) -> Iterator[tuple[np.ndarray, Sequence[int]]]:
+    """Yield blocks of documents, words and counts, (3, n) int64, each with the numbers of its lines."""
     for data, line in line_blocks(file, partition):
         if line == 1:
             data = data[header.n_bytes :]
             line = header.n_lines + 1
         if data.strip():
-            yield _parse(file, data, line, header.value_type), line
+            yield _parse(file, data, line, header.value_type)
 
 
 def _head(file: SourceFile) -> bytes:
@@ -142,9 +142,9 @@ class _Collector:
         self.waiting = np.empty((3, 0), np.int64)
         self.last_document = 1
 
-    def add(self, triples: np.ndarray, line: int) -> Iterator[Batch]:
-        """Add the entries of a block of lines, the first of which has number ``line``; yield complete documents."""
-        check_entries(self.file, self.header, triples, line, ("document", "word"), self.last_document)
+    def add(self, triples: np.ndarray, lines: Sequence[int]) -> Iterator[Batch]:
+        """Add the entries of a block, which has lines of these numbers; yield complete documents."""
+        check_entries(self.file, self.header, triples, lines, ("document", "word"), self.last_document)
         self.last_document = int(triples[0][-1])
         self.n_entries += triples.shape[1]
         # R and SciPy also write entries that are stored zeros.
@@ -190,9 +190,14 @@ class _Collector:
 
 
 def check_entries(
-    file: SourceFile, header: Header, triples: np.ndarray, line: int, axes: tuple[str, str], previous: int | None = None
+    file: SourceFile,
+    header: Header,
+    triples: np.ndarray,
+    lines: Sequence[int],
+    axes: tuple[str, str],
+    previous: int | None = None,
 ) -> None:
-    """Raise DataError with the number of the first line of a block that has a bad number; the block begins at ``line``.
+    """Raise DataError with the number of the first line of a block that has a bad number, given those of its lines.
 
     ``axes`` is what messages call the first two numbers of a line. The first ones must ascend from ``previous``, unless
     that is None.
@@ -210,7 +215,7 @@ def check_entries(
     for name, values, is_bad, reason in checks:
         if is_bad.any():
             row = int(np.argmax(is_bad))
-            raise DataError(f"{file.url}, line {line + row}: the {name} {values[row]} {reason}")
+            raise DataError(f"{file.url}, line {lines[row]}: the {name} {values[row]} {reason}")
 
 
 def check_number(file: SourceFile, header: Header, n_entries: int) -> None:
@@ -222,15 +227,16 @@ def check_number(file: SourceFile, header: Header, n_entries: int) -> None:
         )
 
 
-def _parse(file: SourceFile, data: bytes, line: int, value_type: str) -> np.ndarray:
-    """Parse whole lines; return an int64 array of shape (3, n) with the documents, words and counts."""
+def _parse(file: SourceFile, data: bytes, line: int, value_type: str) -> tuple[np.ndarray, Sequence[int]]:
+    """Parse whole lines; return the documents, words and counts, (3, n) int64, and the numbers of the n lines."""
     n_columns = 2 if value_type == "pattern" else 3
     columns = _parse_quickly(data, n_columns, value_type)
+    lines: Sequence[int] = range(line, line + len(columns[0])) if columns else []
     if columns is None:
-        columns = _parse_slowly(file, data, line, n_columns)
+        columns, lines = _parse_slowly(file, data, line, n_columns)
     if value_type == "pattern":
         columns.append(np.ones(len(columns[0]), np.int64))
-    return np.stack([column.astype(np.int64) for column in columns])
+    return np.stack([column.astype(np.int64) for column in columns]), lines
 
 
 def _parse_quickly(data: bytes, n_columns: int, value_type: str) -> list[np.ndarray] | None:
@@ -254,17 +260,25 @@ def _parse_quickly(data: bytes, n_columns: int, value_type: str) -> list[np.ndar
     return columns
 
 
-def _parse_slowly(file: SourceFile, data: bytes, line: int, n_columns: int) -> list[np.ndarray]:
-    """Parse numbers that are separated and spelled in any way; raise DataError for the first bad line."""
+def _parse_slowly(
+    file: SourceFile, data: bytes, first_line: int, n_columns: int
+) -> tuple[list[np.ndarray], Sequence[int]]:
+    """Parse numbers that are separated and spelled in any way, in lines that may be blank.
+
+    Returns the columns, and the numbers of the lines that are not blank. Raises DataError for the first bad line.
+    """
     rows = []
-    for number, text in enumerate(data.splitlines(), line):
+    lines = []
+    for line, text in enumerate(data.splitlines(), first_line):
+        fields = text.split()
+        if not fields:
+            continue
         try:
-            values = [whole_number(field) for field in text.split()]
+            values = [whole_number(field) for field in fields]
         except ValueError:
             values = []
         if len(values) != n_columns:
-            raise DataError(
-                f"{file.url}, line {number}: {n_columns} whole numbers are needed, not {line_start(text)!r}"
-            )
+            raise DataError(f"{file.url}, line {line}: {n_columns} whole numbers are needed, not {line_start(text)!r}")
         rows.append(values)
-    return list(np.array(rows, np.int64).T)
+        lines.append(line)
+    return list(np.array(rows, np.int64).T), lines

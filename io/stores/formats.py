@@ -142,8 +142,10 @@ def encode_group(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[A
             yield f"{name}/{key}", _encoded_chunk(rows, layout)
 
 
-def read_group(files: StoredGroup, only: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """Read all arrays of a group, or those named in ``only`` that it has.
+def read_group(
+    files: StoredGroup, only: Sequence[str] | None = None, empty: Callable[..., np.ndarray] = np.empty
+) -> dict[str, np.ndarray]:
+    """Read all arrays of a group, or those named in ``only`` that it has, into arrays that ``empty`` returns.
 
     Raises FileNotFoundError if there is no group, KeyError with the name of an array that is missing, and ValueError
     for a Zarr chunk that is missing or damaged and for a layout that this module does not write.
@@ -166,7 +168,7 @@ def read_group(files: StoredGroup, only: Sequence[str] | None = None) -> dict[st
             raise KeyError(name)
         layouts[name] = _parse_layout(name, metadata[name])
     files.fetch(_small_chunks(layouts))
-    return {name: _read_array(files, name, layout) for name, layout in layouts.items()}
+    return {name: _read_array(files, name, layout, empty) for name, layout in layouts.items()}
 
 
 def _separate_metadata(files: StoredGroup, names: Sequence[str]) -> dict[str, Any]:
@@ -253,10 +255,10 @@ def _parse_layout(name: str, found: Any) -> _Layout:
     return layout
 
 
-def _read_array(files: StoredGroup, name: str, layout: _Layout) -> np.ndarray:
+def _read_array(files: StoredGroup, name: str, layout: _Layout, empty: Callable[..., np.ndarray]) -> np.ndarray:
     size = math.prod(layout.chunk_shape) * layout.dtype.itemsize
     try:
-        array = np.empty(layout.shape, layout.dtype)
+        array = empty(layout.shape, layout.dtype)
     except MemoryError:
         raise ValueError(f"the array {name} needs {_n_bytes(layout):,} bytes, and there is no memory for it") from None
     for key, rows in _zarr_chunks(array, layout):

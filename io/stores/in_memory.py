@@ -5,7 +5,7 @@ longer than training on small data.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,12 +49,17 @@ class StoreInMemory(Store):
                 del self._groups[found]
         super().delete(name)
 
-    def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
+    def read_arrays(
+        self, name: str, only: Sequence[str] | None = None, empty: Callable[..., np.ndarray] = np.empty
+    ) -> Arrays:
         """Return copies of all arrays of a group, or of those named in ``only`` that it has."""
         if name not in self._groups:
             raise DataError(f"{self.where(name)}: missing from its store, which is in memory; train again")
         group = self._groups[name]
-        return {key: array.copy() for key, array in group.items() if only is None or key in only}
+        found = {key: empty(array.shape, array.dtype) for key, array in group.items() if only is None or key in only}
+        for key, array in found.items():
+            array[...] = group[key]
+        return found
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Keep copies of the arrays of a group, so that the caller may change his own."""

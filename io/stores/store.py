@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -352,16 +352,19 @@ class Store:
     def _group(self, name: str, likely: Sequence[str] = ()) -> StoredGroup:
         return StoredGroup(self.fs, self.where(name), partial(self.count, "read"), likely)
 
-    def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
+    def read_arrays(
+        self, name: str, only: Sequence[str] | None = None, empty: Callable[..., np.ndarray] = np.empty
+    ) -> Arrays:
         """Read the arrays of a group; raise DataError if it is missing or damaged.
 
-        With ``only``, read the arrays with these names. Names that the group does not have are left out.
+        With ``only``, read the arrays with these names. Names that the group does not have are left out. ``empty``
+        returns uninitialised arrays for the content, as `numpy.empty` does.
         """
         kind = (_DIGITS.sub("0", name), None if only is None else tuple(only))
         files = self._group(name, self._likely_files.get(kind, ()))
         try:
             with self.explained_errors(name):
-                arrays = dict(read_group(files, only))
+                arrays = dict(read_group(files, only, empty))
             self._likely_files[kind] = files.needed
             return arrays
         except FileNotFoundError:

@@ -21,7 +21,7 @@ MIN_FILL = 0.5
 #: Smaller chunks leave the device idle most of the time. The size makes no difference to the other modules.
 BUSY_TOKENS = {
     "lda.esca": 1 << 22,
-    "lda.collapsed": 1 << 22,
+    "lda.minibatch": 1 << 22,
     "nmf.hals": 1 << 19,
     "random_indexing.accumulate": 1 << 19,
 }

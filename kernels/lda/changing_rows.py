@@ -144,3 +144,25 @@ def dense_words(rows: WordCounts, width: int) -> np.ndarray:
         for j in range(rows.row_ptr[row], rows.row_ptr[row + 1]):
             dense[row * width + rows.topics[j]] = rows.counts[j]
     return dense
+
+
+@kernel
+def pack_dense(words: np.ndarray, width: int) -> WordCounts:
+    """Return the counts of dense rows of B, flat int32, ``width`` (int) numbers per word."""
+    W = len(words) // width
+    row_ptr = np.zeros(W + 1, np.int64)
+    for row in range(W):
+        used = 0
+        for k in range(row * width, (row + 1) * width):
+            used += words[k] != 0
+        row_ptr[row + 1] = row_ptr[row] + used
+    topics = np.empty(row_ptr[W], np.uint16)
+    counts = np.empty(row_ptr[W], np.int32)
+    for row in range(W):
+        end = row_ptr[row]
+        for k in range(width):
+            if words[row * width + k] != 0:
+                topics[end] = k
+                counts[end] = words[row * width + k]
+                end += 1
+    return WordCounts(row_ptr, topics, counts)

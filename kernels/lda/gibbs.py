@@ -76,6 +76,7 @@ from .changing_rows import (
     growable_documents,
     growable_words,
     is_off,
+    pack_dense,
     pack_words,
     padded,
     padded_to_four,
@@ -144,9 +145,7 @@ def packed_rows(words: Words, n_topics: int) -> WordCounts:
     if isinstance(words, WordRows):
         table = empty_table(len(words.lengths), int(words.lengths.sum()) + 1)
         return first_entries(table, pack_words(words, table, new_row(n_topics)))
-    rows = words.reshape(-1, padded(n_topics))
-    topics = np.nonzero(rows)[1].astype(np.uint16)
-    return WordCounts(np.r_[0, np.cumsum(np.count_nonzero(rows, axis=1))], topics, rows[rows > 0])
+    return pack_dense(words, padded(n_topics))
 
 
 def dense_width(n_topics: int, n_tokens: int, n_documents: int, longest: int) -> int:

@@ -56,10 +56,14 @@ class Histogram(NamedTuple):
 
 def histogram(counts: np.ndarray, n_bins: int) -> Histogram:
     """Return the histogram of counts (n,)."""
-    bins = bins_of(counts)
-    sums = np.zeros(n_bins, np.int64)
-    np.add.at(sums, bins, counts)
-    return Histogram(np.bincount(bins, minlength=n_bins), sums)
+    # Most counts are small, and their bins need no logarithm.
+    is_large = counts >= EXACT_BINS
+    large = counts[is_large]
+    bins = bins_of(large)
+    small = np.bincount(counts[~is_large], minlength=n_bins)
+    sums = small * np.arange(n_bins)
+    np.add.at(sums, bins, large)
+    return Histogram(small + np.bincount(bins, minlength=n_bins), sums)
 
 
 def topic_histogram(rows: DocumentCounts, n_topics: int, n_bins: int) -> Histogram:

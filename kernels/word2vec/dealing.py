@@ -1,8 +1,7 @@
-"""Deal the words of skip-gram to blocks, so that cells of two blocks can be trained in parallel.
+"""The words of skip-gram in the order of the blocks that they were dealt to, and the negatives of blocks.
 
-With P blocks, cell (i, j) has the pairs whose centre is in block i and whose context is in block j. Blocks get
-equal mass, that is an equal number of expected pairs, so the P cells that are trained at the same time are about
-equally long. A cell draws negatives from its block j alone. Its pairs repel with the weight
+With P blocks, cell (i, j) has the pairs whose centre is in block i and whose context is in block j. It draws negatives
+from its block j alone. Its pairs repel with the weight
 
     w_j = (share of block j in f^0.75) / (share of block j in f P(keep))
 
@@ -19,9 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import kernel
 from ..random import key as make_key
-from ..random import stream
 from .text import negative_table
 
 #: Largest number of rows in a block: the row in a block is stored in 16 bits.
@@ -32,8 +29,6 @@ BLOCK_ROWS = 1 << 16
 ENTRIES_PER_ROW = 16
 MIN_TABLE = 1 << 15
 MAX_TABLE = 1 << 20
-#: Masses are multiplied by a random number between these two before words are sorted.
-NOISE = (0.7, 1.3)
 
 
 class Dealing(NamedTuple):
@@ -50,44 +45,6 @@ class BlockNegatives(NamedTuple):
     tables: np.ndarray  # (P, size) uint16: rows in the block, each as often as it is drawn
     weights: np.ndarray  # (P,) float64: w_j
     heaviest: np.ndarray  # (P,) float64: the largest share of one word in the block's negatives
-
-
-def deal(mass: np.ndarray, n_blocks: int, key: np.uint64) -> np.ndarray:
-    """Return the block of each word: (V,) uint16, for the mass of each word (V,) float64.
-
-    Words are dealt in the order of falling mass, each to the block that has the least mass so far. Noise on the masses
-    makes neighbours in that order differ from seed to seed.
-    """
-    if len(mass) > n_blocks * BLOCK_ROWS:
-        raise ValueError(f"{n_blocks} blocks hold {n_blocks * BLOCK_ROWS:,} words, fewer than {len(mass):,}: take more")
-    low, high = NOISE
-    noise = low + (high - low) * (stream(key, len(mass)) >> np.uint64(11)) / 2.0**53
-    order = np.argsort(-mass * noise, kind="stable")
-    return _deal_in_order(order, mass.astype(np.float64), n_blocks)
-
-
-@kernel
-def _deal_in_order(order: np.ndarray, mass: np.ndarray, n_blocks: int) -> np.ndarray:
-    """Return the block of each word: (V,) uint16. The words are dealt in the order (V,) int64."""
-    blocks = np.empty(len(order), np.uint16)
-    rows = np.zeros(n_blocks, np.int64)
-    totals = np.zeros(n_blocks)
-    for word in order:
-        lightest = -1
-        for block in range(n_blocks):
-            if rows[block] == BLOCK_ROWS:
-                continue
-            # Equal masses go to the block with fewer words, and then to the first.
-            if (
-                lightest < 0
-                or totals[block] < totals[lightest]
-                or (totals[block] == totals[lightest] and rows[block] < rows[lightest])
-            ):
-                lightest = block
-        blocks[word] = lightest
-        rows[lightest] += 1
-        totals[lightest] += mass[word]
-    return blocks
 
 
 def arrange(blocks: np.ndarray, n_blocks: int) -> Dealing:

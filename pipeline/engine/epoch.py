@@ -33,7 +33,7 @@ from .events import (
 )
 from .executors import Executor
 from .grid import ChunkGridAlgorithm, has_grid
-from .memory import Capacity, begin_peak, peak_bytes
+from .memory import COMPILING_BYTES, Capacity, begin_peak, peak_bytes
 from .plan import describe_devices, must_compile, plan_run
 from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run, name_blocks
 from .sweeps import RangeSweep
@@ -139,6 +139,11 @@ class _Engine:
         self.grid = self.algorithm if has_grid(self.algorithm) else None
         self.threads = sum(self._training_threads(worker) for worker in workers)
         self.devices = describe_devices(self.needs, self.data, workers, self.grid is not None)
+        # The choice of blocks does not depend on these, which are there for a while.
+        if must_compile(self.needs.kernels, bool(self.devices)):
+            self.plan = replace(self.plan, compiling=COMPILING_BYTES)
+        if executor.runs_here:
+            self.plan = replace(self.plan, process=max(self.plan.process, peak_bytes("VmRSS")))
 
     def _training_threads(self, worker: Capacity) -> int:
         return worker.threads if self.grid is None else max(worker.threads, self.grid.threads)
@@ -189,7 +194,7 @@ class _Engine:
                 idle=self._idle_warning(),
                 history=tuple(self.rows),
                 devices=self.devices,
-                compiles=must_compile(self.needs.kernels, bool(self.devices)),
+                compiles=bool(self.plan.compiling),
             )
         )
         self.executor.on_each_worker(begin_peak)
@@ -299,7 +304,7 @@ class _Engine:
             keeps_state=self.plan.keeps_state,
             cache_bytes=self.plan.cache,
             kept_bytes=self.plan.kept,
-            held_bytes=self.plan.held,
+            held_bytes=self.plan.held + self.plan.cells,
             # A store in memory does not make threads wait, so other threads would only cost time.
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
             name=self.name,

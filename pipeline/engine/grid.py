@@ -20,14 +20,14 @@ descent" (KDD 2011), section 4, for the strata.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar, NamedTuple, TypeGuard
 
 from ...io.stores.store import Arrays
 from ...kernels import random
-from ...kernels.simd.aligned import aligned_copy
 from .algorithm import Address, Algorithm, AnyAlgorithm, ChunkT, DataT, MemoryEstimate, SweepResult, block_range
 
 #: Part of the key of the shifts. Chunks count from 0, so no chunk has this number.
@@ -70,10 +70,6 @@ class CellAlgorithm(Algorithm[DataT, ChunkT]):
     @abstractmethod
     def cell_memory(self, data: DataT) -> MemoryEstimate:
         """Return the bytes of one cell: what its row is made of and what it has, and a column."""
-
-    @abstractmethod
-    def begin_column(self, block: Arrays) -> Arrays:
-        """Return the arrays of a block that cells change, in a form of which they have no other copy."""
 
     @abstractmethod
     def train_cell(
@@ -164,10 +160,6 @@ class GridAlgorithm(CellAlgorithm[DataT, ChunkT]):
         """Return what `train_cell` needs for the cells of a row, given the row's merged delta; by default the delta."""
         return delta
 
-    def begin_column(self, block: Arrays) -> Arrays:
-        """Return copies of the ``column_arrays`` of a block."""
-        return copies(block, self.column_arrays)
-
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Return a block's next arrays, which are those that its cells have trained, and no totals."""
         return delta, {}
@@ -203,13 +195,12 @@ class ChunkGridAlgorithm(CellAlgorithm[DataT, ChunkT]):
         """
 
     @abstractmethod
+    def begin_column(self, block: Arrays) -> Arrays:
+        """Return the arrays of a block that cells change, in a form of which they have no other copy."""
+
+    @abstractmethod
     def finish_row(self, rows: Arrays, prepared: Arrays, address: Address) -> list[SweepResult]:
         """Return the results of a row's chunks after its last cell: states and sums, and no deltas."""
-
-
-def copies(arrays: Arrays, names: Iterable[str]) -> Arrays:
-    """Return copies of arrays that cells will change. Other tasks may read those of the last commit."""
-    return {name: aligned_copy(arrays[name]) for name in names}
 
 
 #: A grid algorithm for any type of data and chunks, as the engine sees it.
@@ -250,18 +241,29 @@ class Grid:
         grid_pass, stratum = divmod(number, self.n_blocks)
         return block ^ stratum ^ self._shifts[grid_pass]
 
-    def cells(self, rows: range, size: int) -> Iterator[tuple[int, Cell]]:
-        """Yield the cells of some rows, and the numbers of their strata, in an order in which they can be trained.
+    def place(self, number: int, row: int, size: int) -> int:
+        """Return the place of a cell, that of a row in stratum ``number``, in an order in which cells can be trained.
 
-        ``size``, a power of two and at most the number of blocks, is the number of row blocks, and of column blocks,
-        that are in use at a time: their cells in ``size`` consecutive strata come before those of other blocks. With a
-        smaller size, fewer blocks have to be in memory. Workers that use the same size can train their rows in these
-        orders and exchange columns without a deadlock, because the orders are parts of one order of all cells.
+        Half of the rows are trained with half of the columns before another half is, again and again, down to ``size``
+        blocks, a power of two. So any part of the order needs few blocks: if n have space in memory, one has to be read
+        for every n / 3 cells or so. With the size ``n_blocks``, the order is that of the strata.
         """
-        for turn in range(0, self.n_strata, size):
-            for first in range(rows.start - rows.start % size, rows.stop, size):
-                own = range(max(first, rows.start), min(first + size, rows.stop))
-                for number in range(turn, turn + size):
-                    grid_pass, stratum = divmod(number, self.n_blocks)
-                    for row in own:
-                        yield number, Cell(grid_pass, stratum, row, self.partner(number, row))
+        place = number // self.n_blocks
+        half = self.n_blocks // 2
+        while half >= size:
+            turn, part = bool(number & half), bool(row & half)
+            place = 4 * place + 2 * turn + (turn ^ part)
+            half //= 2
+        return (place * size + number % size) * size + row % size
+
+    def cells(self, rows: range, size: int) -> Iterator[tuple[int, Cell]]:
+        """Yield the cells of some rows, and the numbers of their strata, in the order of `place`.
+
+        Workers that use the same size can train their rows in these orders and exchange columns without a deadlock,
+        because the orders are parts of one order of all cells.
+        """
+        for grid_pass in range(self.passes):
+            strata = range(grid_pass * self.n_blocks, (grid_pass + 1) * self.n_blocks)
+            own = sorted(product(strata, rows), key=lambda cell: self.place(cell[0], cell[1], size))
+            for number, row in own:
+                yield number, Cell(grid_pass, number % self.n_blocks, row, self.partner(number, row))

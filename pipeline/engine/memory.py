@@ -8,14 +8,18 @@ least of all limits that are found is what counts.
 import contextlib
 import math
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 
+from ...io.errors import DataError
 from ...io.stores.filesystems import c_function
+from ..formatting import format_bytes
 
 try:
     import resource
@@ -26,12 +30,16 @@ except ImportError:  # on Windows
 PLANNED_SHARE = 0.7
 #: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
 PROCESS_BYTES = 320 << 20
+#: Bytes that Numba's compiler takes for the kernels of a model.
+COMPILING_BYTES = 208 << 20
 #: Stands for memory without a limit.
 UNLIMITED = 1 << 62
 #: The memory of arrays of at most this size is kept. glibc allows no more.
 KEPT_ARRAY_BYTES = 32 << 20
 #: Share of a worker's memory limit that is kept for larger arrays.
 KEPT_SHARE = 0.05
+#: Share of this process's memory that a trained model may take.
+MODEL_SHARE = 0.25
 _MIB = 1 << 20
 #: The numbers of glibc's options.
 _M_TRIM_THRESHOLD = -1
@@ -106,13 +114,45 @@ def begin_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def peak_bytes() -> int:
-    """Return the peak of this process's memory since `begin_peak`; 0 if the system does not tell it."""
+def peak_bytes(field: str = "VmHWM") -> int:
+    """Return the peak of this process's memory since `begin_peak`; 0 if the system does not tell it.
+
+    The field "VmRSS" is what it has now.
+    """
     try:
         status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) << 10
+        return int(status.split(f"{field}:")[1].split()[0]) << 10
     except (OSError, IndexError):
         return 0
+
+
+class EmptyArrays:
+    """Returns uninitialised arrays of one model, as `numpy.empty` does.
+
+    Those that would take too much of this process's memory are mapped from temporary files, so that the system can take
+    their memory back.
+    """
+
+    def __init__(self) -> None:
+        self._left = MODEL_SHARE * memory_limit()
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return an array."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size <= self._left:
+            self._left -= size
+            return np.empty(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(prefix="corpusmill-") as file:
+                if hasattr(os, "posix_fallocate"):
+                    # Without space, the system would kill this process later.
+                    os.posix_fallocate(file.fileno(), 0, size)
+                return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
+        except OSError as error:
+            raise DataError(
+                f"a model of this size needs {format_bytes(size)} in {tempfile.gettempdir()} ({error.strerror}): free "
+                f"space there, choose another folder (TMPDIR), or use a machine with more memory"
+            ) from error
 
 
 def return_freed_memory() -> None:

@@ -25,10 +25,10 @@ BUFFERS_SHARE = 0.25
 #: resumes such a run, so files would only cost time.
 IN_MEMORY_BYTES = 512 << 20
 IN_MEMORY_SHARE = 1 / 16
-#: Shares of the memory that tasks leave for what a grid keeps from its sweeps, and of the rest for blocks that wait for
-#: their next cell. The others wait on the worker's disk.
+#: Shares of the memory that tasks leave for blocks of a grid that wait for their next cell, and of the rest for what it
+#: keeps from its sweeps. The others wait on the worker's disk.
+HELD_OF_REST = 0.9
 KEPT_OF_REST = 0.5
-HELD_OF_REST = 0.75
 #: How many remedies a refusal names, how many times as many workers one of them may be, and the words for each.
 MOST_REMEDIES = 2
 MOST_WORKERS = 16
@@ -51,6 +51,8 @@ class MemoryPlan:
     limit: int
     kept: int = 0  # what was swept in a step
     held: int = 0  # arrays that wait for later cells of a grid
+    cells: int = 0  # arrays of the cells that threads train, which are a part of their tasks
+    compiling: int = 0  # kernels that are compiled first, before the cache, the buffers and what is held fill
     pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
     keeps_state: bool = True  # whether each chunk has a state
     blocks: int = 1  # of the model
@@ -58,8 +60,8 @@ class MemoryPlan:
     @property
     def total(self) -> int:
         """Expected peak of the worker's memory in bytes."""
-        own = self.process + self.pinned + self.buffers + self.kept + self.held + self.cache
-        return own + self.threads * self.task.total
+        later = self.buffers + self.kept + self.held + self.cache
+        return self.process + self.pinned + max(later, self.compiling) + self.threads * self.task.total
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""
@@ -67,6 +69,7 @@ class MemoryPlan:
         causes = {f"task_{k}": int(getattr(self.task, k)) for k in parts}
         return causes | {
             "process": self.process,
+            "compiling": self.compiling,
             "threads": self.threads,
             "blocks": self.blocks,
             "buffers": self.buffers,
@@ -206,12 +209,13 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     largest = max(estimates, key=lambda estimate: estimate.total)
     kept = needs.kept
-    waiting = 0
+    waiting = cells = 0
     if has_grid(algorithm):
         cell = algorithm.cell_memory(data)
         largest = max(largest, cell, key=lambda estimate: estimate.total)
         # Blocks of a grid wait on a worker for their next cell.
-        waiting = algorithm.n_blocks * cell.waiting
+        cells = capacity.threads * cell.waiting
+        waiting = max(0, algorithm.n_blocks * cell.waiting - cells)
         # What has no space waits on its disk.
         kept = 0
     available = usable_bytes(capacity.memory)
@@ -229,8 +233,9 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         raise TooLarge(_too_large(largest, capacity, available, pinned, kept), limit_for(needed))
     held = 0
     if has_grid(algorithm):
-        kept = min(needs.kept, int(left * KEPT_OF_REST))
-        held = min(waiting, int((left - kept) * HELD_OF_REST))
+        # Pairs are written and read once in a step, blocks many times.
+        held = min(waiting, int(left * HELD_OF_REST))
+        kept = min(needs.kept, int((left - held) * KEPT_OF_REST))
         left -= kept + held
     # Buffers for reading ahead and for writing behind, or a share of what is left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
@@ -247,6 +252,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         limit=capacity.memory,
         kept=kept,
         held=held,
+        cells=cells,
         pinned=pinned,
         keeps_state=any(estimate.state for estimate in estimates),
         blocks=algorithm.n_blocks,

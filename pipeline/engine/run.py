@@ -17,11 +17,13 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
+
+import numpy as np
 
 from ...io.errors import DataError
 from ...io.stores.conditional import CommitFile, read_commit, take_over, write_if_unchanged
@@ -195,13 +197,19 @@ class RunStore:
         """Write the shared arrays of a step."""
         self.store.write_arrays(f"{self.folder(step)}/shared", arrays)
 
-    def block(self, step: int, index: int) -> Arrays:
-        """Read one block of a step's model."""
-        return unpack(self.stored_block(step, index))
+    def block(self, step: int, index: int, empty: Callable[..., np.ndarray] = np.empty) -> Arrays:
+        """Read one block of a step's model; see `Store.read_arrays`."""
+        return unpack(self.stored_block(step, index, empty))
 
-    def stored_block(self, step: int, index: int) -> Arrays:
-        """Read one block in the form in which it is stored, which may be packed."""
-        return self.store.read_arrays(self._block(step, index))
+    def stored_block(
+        self,
+        step: int,
+        index: int,
+        empty: Callable[..., np.ndarray] = np.empty,
+        only: Sequence[str] | None = None,
+    ) -> Arrays:
+        """Read one block in the form in which it is stored, which may be packed; see `Store.read_arrays`."""
+        return self.store.read_arrays(self._block(step, index), only, empty)
 
     def write_block(self, step: int, index: int, arrays: Arrays) -> None:
         """Write one block of a step's model. The arrays must not change afterwards."""

@@ -73,8 +73,9 @@ def ingest(
     ----------
     source : str, os.PathLike, list or data in memory
         Where the documents are: a file, folder, glob or URL in a format that corpusmill reads, or a list of files, each
-        a ``pathlib.Path`` or a URL such as "s3://news/monday.jsonl". Or the documents themselves: a list of strings or
-        of lists of words, a sparse matrix of counts (documents, words), a table, or an open reader.
+        a ``pathlib.Path`` or a URL such as "s3://news/monday.jsonl". Of a folder, hidden files, those that begin with _
+        and backup copies are left out. Or the documents themselves: a list of strings or of lists of words, a sparse
+        matrix of counts (documents, words), a table, or an open reader.
     corpus_url : str
         Folder or URL for the corpus.
     client : distributed.Client, optional

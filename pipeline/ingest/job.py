@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...configs.validation import validated_options
-from ...io.readers.batches import ReadOptions
+from ...io.readers.batches import Odd, ReadOptions
 from ...io.readers.kinds import Fits
 from ...io.stores.store import Store
 from ...io.words import TokenOptions, VocabularyOptions
@@ -201,7 +201,7 @@ class PartitionCounts(TypedDict):
     words: int  # distinct words
     batches: int
     bad_lines: int
-    headers: int  # rows that are the header of their file again
+    odd: list[Odd]  # what is odd about rows that were read
     bad_example: str  # what is wrong with the first bad line; empty if there is none
     kept: list[Fits]  # for each kept column, how its values fit the kinds, see io.readers.kinds
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ...io import words as voc
 from ...io.errors import DataError
 from ...io.messages import listed, pluralize
+from ...io.readers.batches import Odd, merge_odd
 from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merge_fits, type_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
@@ -116,7 +117,7 @@ class Ingest:
         notices += [
             voc.describe_blank_words(vocabulary),
             _describe_empty(encoded, counted),
-            _describe_headers(counted),
+            *_describe_odd(counted),
             self._describe_keys(written),
         ]
         if any(notices):
@@ -372,14 +373,11 @@ def _describe_empty(encoded: list[EncodedCounts], counted: list[PartitionCounts]
     return f"{n_empty:,} of {pluralize(n_documents, 'document')} have no word of the vocabulary, and stay as empty ones"
 
 
-def _describe_headers(counted: list[PartitionCounts]) -> str:
-    """Say how many documents are headers; an empty string if there are none."""
-    # An ingest that an earlier version began has no such numbers.
-    n_headers = sum(counts.get("headers", 0) for counts in counted)
-    if not n_headers:
-        return ""
-    rows = "1 row is" if n_headers == 1 else f"{n_headers:,} rows are"
-    return f"{rows} the header of a CSV file again, as where files were joined, and became documents; remove such rows"
+def _describe_odd(counted: list[PartitionCounts]) -> list[str]:
+    """Say what is odd about rows that were read, and about how many."""
+    # JSON has lists for tuples, and an ingest that an earlier version began has no such entry.
+    odd = merge_odd(Odd(*one) for counts in counted for one in counts.get("odd", []))
+    return [f"{first}: {reason} ({pluralize(number, 'such row')})" for reason, number, first in odd]
 
 
 def _longest(encoded: list[EncodedCounts]) -> int:

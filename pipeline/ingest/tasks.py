@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...io import words as voc
-from ...io.readers.batches import BadLine, Bag, Batch
+from ...io.readers.batches import BadLine, Bag, Batch, merge_odd
 from ...io.readers.kinds import Fits, as_kind, merge_fits
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
@@ -76,13 +76,13 @@ def count_partition(job: IngestJob, index: int, reader: Reader, partition: Parti
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
     counts = PartitionCounts(
-        documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, headers=0, bad_example="", kept=[]
+        documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, odd=[], bad_example="", kept=[]
     )
     fits: list[list[Fits]] = [[] for _ in job.options.keep]
     bad: list[BadLine] = []
     for batch in reader.read(partition):
         bad += batch.bad
-        counts["headers"] += batch.n_headers
+        counts["odd"] = merge_odd((*counts["odd"], *batch.odd))
         held_out = is_held_out(batch.keys, job.options.held_out)
         doc_ptr, numbers = words.add(batch, ~held_out)
         columns = {

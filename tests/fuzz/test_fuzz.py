@@ -99,7 +99,7 @@ def test_strings_in_parquet_that_are_not_utf8_are_refused():
 @pytest.mark.parametrize("name", ["vectors in parquet", "stored parquet", "parquet"])
 def test_a_parquet_file_whose_column_has_a_name_that_is_not_utf8_is_refused(name, seeds):
     column = b"text" if b"text" in seeds[name][0] else b"word"
-    refused(name, seeds[name][0].replace(column, b"\xed\xa0\x80!"), "damaged|not a Parquet file|no column")
+    refused(name, seeds[name][0].replace(column, b"\xed\xa0\x80!"), "damaged|not a (whole )?Parquet file|no column")
 
 
 def test_a_message_shows_only_the_start_of_an_invalid_number():

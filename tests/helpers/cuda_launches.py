@@ -8,8 +8,8 @@ from corpusmill.kernels import random
 from corpusmill.kernels.count_rows import CountRows
 from corpusmill.kernels.cuda import count_rows
 from corpusmill.kernels.cuda.launch import launch
-from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
+from corpusmill.kernels.cuda.lda import minibatch as aga
 from corpusmill.kernels.cuda.memory import leave_on_device, upload
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
@@ -18,7 +18,7 @@ from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
 from corpusmill.kernels.cuda.word2vec import cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
-from corpusmill.kernels.lda import collapsed as lda_collapsed
+from corpusmill.kernels.lda import minibatch as lda_minibatch
 from corpusmill.kernels.lda.counts import WordCounts
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as nmf_cpu
@@ -79,18 +79,18 @@ def alias_launches():
 
 def aga_launches(n_topics=128):
     """Draw one mini-batch."""
-    tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
+    tokens = lda_minibatch.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
     A, N, alpha = np.ones((1, n_topics), np.int32), np.ones(n_topics, np.int32), np.ones(n_topics, np.float32)
-    tables = lda_collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01)
+    tables = lda_minibatch.CountTables(A, A.copy(), N, alpha, 0.01, 0.01)
     z, doc_ptr = np.zeros(1, np.uint16), np.array([0, 1])
     return recorded(lambda: aga.minibatch(tokens, tables, z, random.key(1), doc_ptr, 256))
 
 
 def paper_launches():
     """Draw a mini-batch with immediate updates, train by FULL-Register, compute and scale lengths of vectors."""
-    tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
+    tokens = lda_minibatch.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
     A, N = np.ones((1, 128), np.int32), np.ones(128, np.int32)
-    tables = lda_collapsed.CountTables(A, A.copy(), N, np.ones(128, np.float32), 0.01, 0.01)
+    tables = lda_minibatch.CountTables(A, A.copy(), N, np.ones(128, np.float32), 0.01, 0.01)
     text, options, W_in, W_out = word2vec_case(128)
 
     def call():

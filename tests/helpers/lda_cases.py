@@ -3,7 +3,7 @@
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import esca
+from corpusmill.kernels.lda import esca, minibatch
 from corpusmill.kernels.lda.counts import count_documents, count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
 from helpers.naive import lda_counts
@@ -79,3 +79,21 @@ def chi_square(observed, expected):
         pooled = [p[:-1] for p in pooled]
         pooled[1] *= pooled[0].sum() / pooled[1].sum()
     return stats.chisquare(*pooled).pvalue
+
+
+def tokens_of(chunk):
+    """Return the tokens of a chunk in word order, as collapsed sampling takes them."""
+    return minibatch.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+
+
+def tables_of(chunk, z, alpha, n_words, beta):
+    """Return the dense tables of counts of the topics z."""
+    A, B, N = (table.astype(np.int32) for table in dense_counts(chunk, z, len(alpha), n_words))
+    np.testing.assert_array_equal(A, minibatch.document_counts(tokens_of(chunk), z, len(A), len(alpha)))
+    return minibatch.CountTables(A, B, N, np.asarray(alpha, np.float32), beta, n_words * beta)
+
+
+def assert_counts(tables, chunk, z):
+    """Assert that the tables count the topics z."""
+    for found, expected in zip(tables[:3], dense_counts(chunk, z, len(tables.alpha), len(tables[1])), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -38,6 +38,12 @@ What it does not model
     last step from PTX to a GPU's own instructions, takes no part.
 """
 
+import os
+
+#: Whether to execute and assemble everything for each generation: `make ptx`. Otherwise, kernels are assembled for the
+#: oldest and the newest one, and most tests are executed for the newest one only.
+EVERYTHING = "CORPUSMILL_PTX_EVERYTHING" in os.environ
+
 
 def install() -> None:
     """Let the device that CORPUSMILL_PTX describes take the place of Numba's in this process."""

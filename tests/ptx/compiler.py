@@ -17,12 +17,11 @@ import numpy as np
 from numba import cuda
 from numba.core import types
 
+from . import EVERYTHING
 from .program import CACHE
 
 Capability = tuple[int, int]
-#: The generations for which the tests execute and assemble kernels: Turing, Ampere and Hopper. `make ptx` sets
-#: `EVERYTHING`; other runs assemble for the oldest and the newest one, and execute most tests for the newest one only.
-EVERYTHING = "CORPUSMILL_PTX_EVERYTHING" in os.environ
+#: The generations for which kernels are assembled: Turing, Ampere and Hopper.
 CAPABILITIES: tuple[Capability, ...] = ((7, 5), (8, 0), (9, 0)) if EVERYTHING else ((7, 5), (9, 0))
 #: Texts that nobody has used for so long are deleted.
 KEPT_SECONDS = 14 * 24 * 3600

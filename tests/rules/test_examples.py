@@ -32,8 +32,9 @@ SMALL = {
     "CORPUSMILL_RETRAIN__MODEL": "{max_iter: 2}",
     "CORPUSMILL_SOURCE__MIN_DF": "1",
     "CORPUSMILL_SOURCE__MAX_DF": "1.0",
-    "CORPUSMILL_CLUSTER__KIND": "synchronous",
 }
+#: Commands start no workers for a few documents.
+HERE = {"CORPUSMILL_CLUSTER__KIND": "synchronous"}
 TOPICS = (
     "the storm drove the boat over the sea and the sailor steered the boat to the harbour of the island",
     "the baker baked bread from flour in the oven and the baker sold the bread and the cake to the town",
@@ -111,7 +112,7 @@ def project(corpora, tmp_path, monkeypatch):
 def call(command):
     """Run a command of a document; train small models. Only a pipe needs a shell, and with it a process of its own."""
     words = shlex.split(command, comments=True)
-    settings = SMALL if words[1] in ("run", "train", "retrain") else {}
+    settings = HERE | (SMALL if words[1] in ("run", "train", "retrain") else {})
     if "|" in words or words[0] != "corpusmill":
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = os.environ | settings | {"PATH": path}

@@ -20,7 +20,7 @@ from concurrent.futures import Executor
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel, vector_kernel
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, change_counts, document_order, draw_index
+from corpusmill.kernels.lda.minibatch import STRIDE, CountTables, Tokens, change_counts, document_order, draw_index
 
 
 def sequential(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:

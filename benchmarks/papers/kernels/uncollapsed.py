@@ -6,14 +6,14 @@ Source: Moon's dissertation (2019), Algorithm 2 and equation 2.2. All chunks use
 sampler of the whole corpus, for any division into chunks. It mixes more slowly than the samplers that integrate θ and φ
 out.
 
-Layout: dense tables, as in collapsed.py; φ (V, K) and θ (D, K) are float32.
+Layout: dense tables, as in minibatch.py; φ (V, K) and θ (D, K) are float32.
 
 Reference implementation: tests/helpers/naive.py, `lda_uncollapsed`.
 """
 
 import numpy as np
 from corpusmill.kernels.jit import kernel
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index, weigh_topics
+from corpusmill.kernels.lda.minibatch import STRIDE, CountTables, Tokens, draw_index, weigh_topics
 from corpusmill.kernels.random import uniform64
 
 

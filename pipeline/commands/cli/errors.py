@@ -72,17 +72,17 @@ def explain(error: BaseException, command: str = "") -> Failure:
         cause = cause.__context__
     if isinstance(error, click.ClickException):
         return Failure(_one_line(error.format_message()), ExitCode.USAGE)
-    return _explain_failure(error)
+    return _explain_failure(error, command)
 
 
-def _explain_failure(error: BaseException) -> Failure:
+def _explain_failure(error: BaseException, command: str) -> Failure:
     from ....configs.layers import ConfigError
 
     if isinstance(error, ImportError | AttributeError | TypeError | SystemError) and (sentence := outdated()):
         return Failure(sentence, ExitCode.USAGE)
     message = _message_of(error)
     if not isinstance(error, ConfigError):
-        message = with_keys(message)
+        message = with_keys(message, has_source=command != "graph")
     if _may_pass(error):
         return Failure(message, ExitCode.FAILED)
     for kind, code in _exit_codes().items():
@@ -135,16 +135,21 @@ def _message_of(error: BaseException) -> str:
     return redact_urls(_one_line(message)) or type(error).__name__
 
 
-def with_keys(message: str) -> str:
-    """Return a message with the configuration's keys in place of parameters of Python: model.max_iter for max_iter."""
-    keys = _keys()
-    name = rf"(?<![\w.='\"-])(?P<key>{'|'.join(keys)})(?![\w'\"-]|\.\w)"
+def with_keys(message: str, has_source: bool = True) -> str:
+    """Return a message with the configuration's keys in place of parameters of Python: model.max_iter for max_iter.
+
+    ``has_source``: whether the command takes options of sources from the configuration.
+    """
+    keys = {name: key for name, key in _keys().items() if has_source or not key.startswith("source.")}
+    # Other names are ordinary words, unless a value follows them.
+    names = [f"{key}(?==)|^{key}(?= applies to)" if "_" not in key else key for key in keys]
+    name = rf"(?<![\w.='\"-])(?<!\.\.\., )(?P<key>{'|'.join(names)})(?![\w'\"-]|\.\w)"
     return re.sub(f"{_OF_USERS}|{name}", lambda found: keys[found["key"]] if found["key"] else found[0], message)
 
 
 @cache
 def _keys() -> dict[str, str]:
-    """Return the full key by its last part, where only one section has it and no ordinary sentence."""
+    """Return the full key by its last part, where only one section has it."""
     from ....configs.model_schema import MODEL_SECTIONS, Section
     from ....configs.schema import CorpusConfig, LocalConfig, RunConfig, SourceConfig
 
@@ -155,7 +160,7 @@ def _keys() -> dict[str, str]:
     for title, section in sections:
         for name in section.model_fields:
             found.setdefault(name, set()).add(f"{title}.{name}")
-    return {name: keys.pop() for name, keys in found.items() if len(keys) == 1 and "_" in name}
+    return {name: keys.pop() for name, keys in found.items() if len(keys) == 1}
 
 
 def _one_line(text: str) -> str:

@@ -43,7 +43,8 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
     with job_metrics(config, config.run.url) as job:
         check_training(config, makes_corpus=config.source is not None)
         if config.source is not None:
-            documents = open_documents(config, overwrite)
+            with library_warnings():
+                documents = open_documents(config, overwrite)
         with open_session(config, as_json) as session:
             if documents is not None:
                 corpus = ingest_documents(config, documents, session.client, session.display, overwrite)
@@ -79,7 +80,8 @@ def ingest(
     from ..actions.train import open_documents
 
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
-    documents = open_documents(config, overwrite)
+    with library_warnings():
+        documents = open_documents(config, overwrite)
     nbytes = sum(file.size for file in documents.files)
     with open_session(config, as_json, nbytes=nbytes) as session:
         found = ingest_documents(config, documents, session.client, session.display, overwrite)

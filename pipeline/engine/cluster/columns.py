@@ -17,7 +17,7 @@ from ....kernels.simd.aligned import aligned_copy
 from ..device import DeviceCounts, any_on_device, bring_back, received, sendable, takes_from_device
 from ..worker.contributions import ContributionLost, Source
 from ..worker.grid_training import DEVICE_SHARE, GridPlan, GridTrainer
-from ..worker.held import HeldArrays, Key, release_files
+from ..worker.held import HeldArrays, Key
 from ..worker.tasks import AppliedBlock
 from .exchange import LOOK_AGAIN_SECONDS, Exchange
 
@@ -61,7 +61,7 @@ class ColumnExchange(WorkerPlugin):
         if not request.done() and held.withdraw(column):
             return None
         try:
-            arrays = release_files(await request)
+            arrays = await request
             if to_device:
                 return to_serialize(sendable(arrays))
             if any_on_device(arrays.values()):
@@ -88,7 +88,7 @@ class ColumnExchange(WorkerPlugin):
             try:
                 arrays = await self._fetch(plan.attempt, address, key, to_device)
                 with device.counting():
-                    held.put(key, _own_arrays(arrays), soon=True)
+                    held.put(key, _own_arrays(arrays), were_used=False)
             except BaseException as error:
                 held.fail(error)
 
@@ -135,7 +135,7 @@ class ColumnExchange(WorkerPlugin):
             if attempt.startswith(f"{plan.phase.job.name}-"):
                 earlier.fail(AttemptEnded())
         folder = Path(self.worker.local_directory, f"corpusmill-{plan.attempt}")
-        held = HeldArrays(plan.budget, folder)
+        held = plan.held(folder)
         topic = trained_topic(plan.phase.job.name)
         name = str(self.worker.name)
 
@@ -160,6 +160,7 @@ class ColumnExchange(WorkerPlugin):
             return applied
         finally:
             del self._held[plan.attempt]
+            held.close()
             shutil.rmtree(folder, ignore_errors=True)
 
     def _ask(self, question: str, **arguments: Any) -> Any:

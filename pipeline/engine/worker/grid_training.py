@@ -10,6 +10,7 @@ blocks are in use, see `Grid.cells`. If the cluster's protocol sends device memo
 worker straight to that of the next one.
 """
 
+import contextlib
 import tempfile
 import threading
 import time
@@ -20,17 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numpy as np
-
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
 from ..algorithm import add, add_numbers
-from ..device import DeviceCounts, any_on_device, bring_back, takes_from_device
-from ..grid import AnyCellAlgorithm, Cell, ChunkGridAlgorithm, Grid, GridAlgorithm, copies
+from ..device import DeviceCounts, bring_back, takes_from_device
+from ..grid import AnyCellAlgorithm, Cell, ChunkGridAlgorithm, Grid, GridAlgorithm
 from ..memory import UNLIMITED
 from .buffers import start
 from .contributions import FETCH_BYTES, Fetch, Source, merge_blocks
-from .held import HeldArrays, Key, release_files
+from .held import HeldArrays, Key, release_mapped
 from .tasks import AppliedBlock, StepModel, Stopwatch, SweepPhase, check_finite, write_block
 from .transfers import Transfers
 
@@ -49,8 +48,8 @@ class GridPlan:
     phase: SweepPhase
     attempt: str  # a name that no other attempt has
     addresses: tuple[str, ...]  # for each row, that of its worker; the rows of a worker are consecutive
-    size: int  # row blocks, and column blocks, that are in use at a time; see `Grid.cells`
-    budget: int  # bytes of arrays that wait in each worker's memory
+    size: int  # row blocks, and column blocks, that are in use at a time; see `Grid.place`
+    budget: int  # bytes of arrays that wait in each worker's memory; UNLIMITED if all have space
     cell_device_bytes: int = 0  # of a cell on a CUDA device; a column takes less
 
     @property
@@ -69,6 +68,18 @@ class GridPlan:
         first = self.addresses.index(address)
         return range(first, first + self.addresses.count(address))
 
+    def held(self, folder: Path) -> HeldArrays:
+        """Return an object that holds the arrays of a worker; some are in files in the folder, if need be."""
+        grid = self.grid
+
+        def place(key: Key) -> int:
+            kind, block, number = key
+            # After the last stratum, rows and columns of one number are used together.
+            row = block if kind == "row" or number == grid.n_strata else grid.partner(number, block)
+            return grid.place(number, row, self.size)
+
+        return HeldArrays(self.budget, folder, place)
+
 
 def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], device: int = 0) -> GridPlan:
     """Plan an attempt. ``addresses`` has the worker of each row.
@@ -83,16 +94,18 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], device: int
         on_device = int(device * DEVICE_SHARE)
     most_rows = max(addresses.count(address) for address in set(addresses))
 
+    is_whole = most_rows * estimate.waiting <= held
+    # What cells only read is mapped from files if not all has space. A third is left for blocks that are read ahead.
+    blocks = 0 if is_whole else (estimate.model + estimate.state) * 3 // 2
+
     def fits(size: int) -> bool:
         in_use = min(size, most_rows)
-        return in_use * estimate.waiting <= held and in_use * estimate.device <= on_device
+        return in_use * blocks <= held and in_use * estimate.device <= on_device
 
     size = algorithm.n_blocks
     while size > 1 and not fits(size):
         size //= 2
-    if size < algorithm.n_blocks:
-        held = max(0, held - min(size, most_rows) * estimate.waiting)
-    return GridPlan(phase, attempt, tuple(addresses), size, held, estimate.device)
+    return GridPlan(phase, attempt, tuple(addresses), size, UNLIMITED if is_whole else held, estimate.device)
 
 
 #: Receives the number of cells that a worker has trained since the last call, and the seconds that its threads took.
@@ -108,8 +121,7 @@ def train_here(plan: GridPlan, sources: list[Source], fetch: Fetch, on_trained: 
     def request_column(address: str, key: Key, device: DeviceCounts) -> None:
         raise AssertionError(f"all columns are in this process, {key} too")
 
-    with tempfile.TemporaryDirectory() as folder:
-        held = HeldArrays(plan.budget, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(plan.held(Path(folder))) as held:
         return GridTrainer(plan, "", held, 1, request_column, on_trained).train(sources, fetch)
 
 
@@ -188,7 +200,8 @@ class GridTrainer:
         started = time.perf_counter()
         prepared = algorithm.prepare(row, delta)
         self._count(0, time.perf_counter() - started)
-        self._prepared[row] = _plain(self._held.keep(prepared))
+        self._prepared[row] = self._held.keep(prepared)
+        release_mapped(delta)
 
     def _begin_row(self, algorithm: ChunkGridAlgorithm[Any, Any], row: int) -> None:
         """Read the chunks of a row and their states."""
@@ -202,8 +215,8 @@ class GridTrainer:
         address = self._job.address(self._step, own.start)
         rows, prepared = algorithm.begin_row(chunks, states, self._model.shared, address)
         self._count(0, time.perf_counter() - started)
-        self._prepared[row] = _plain(self._held.keep(prepared))
-        self._held.put(("row", row, 0), rows)
+        self._prepared[row] = self._held.keep(prepared)
+        self._held.put(("row", row, 0), rows, were_used=False)
 
     # --- cells ---
 
@@ -218,6 +231,7 @@ class GridTrainer:
                 started = time.perf_counter()
                 self._train_cell(rows, columns, shared, cell)
                 self._count(1, time.perf_counter() - started)
+                release_mapped(self._prepared[cell.row])
                 self._put("row", cell.row, number + 1, rows)
                 self._put("column", cell.column, number + 1, columns)
         except BaseException as error:
@@ -225,17 +239,11 @@ class GridTrainer:
             raise
 
     def _train_cell(self, rows: Arrays, columns: Arrays, shared: Arrays, cell: Cell) -> None:
-        plain_rows = _plain(rows)
-        plain_columns = _plain(columns)
         with self._device.counting():
             try:
-                prepared = self._prepared[cell.row]
-                self._algorithm.train_cell(plain_rows, plain_columns, prepared, shared, cell, self._step)
+                self._algorithm.train_cell(rows, columns, self._prepared[cell.row], shared, cell, self._step)
             except DeviceError as error:
                 raise DeviceError(f"cell ({cell.row}, {cell.column}): {error}") from error
-            # Arrays that are mapped from files are other objects in the next cell, so they cannot stay on the device.
-            for arrays, plain in ((rows, plain_rows), (columns, plain_columns)):
-                bring_back(plain[name] for name in arrays if isinstance(arrays[name], np.memmap))
 
     def _next_cell(self) -> tuple[int, Cell] | None:
         with self._lock:
@@ -244,13 +252,16 @@ class GridTrainer:
     def _take(self, kind: str, block: int, number: int) -> Arrays:
         """Return the arrays of a row or a column for stratum ``number``, when its cell of the last stratum is done."""
         algorithm = self._algorithm
-        if number == 0 and kind == "column":
-            return algorithm.begin_column(self._model.block(block))
         if number == 0 and isinstance(algorithm, GridAlgorithm):
-            return copies(self._model.block(block), algorithm.row_arrays)
-        arrays = self._held.request((kind, block, number)).result()
-        if kind == "column" and self._grid.partner(number - 1, block) not in self._rows:
-            self._request_next_column()
+            names = algorithm.row_arrays if kind == "row" else algorithm.column_arrays
+            arrays = self._model.copies(block, names)
+        elif number == 0 and kind == "column":
+            arrays = cast(ChunkGridAlgorithm[Any, Any], algorithm).begin_column(self._model.block(block))
+        else:
+            arrays = self._held.request((kind, block, number)).result()
+            if kind == "column" and self._grid.partner(number - 1, block) not in self._rows:
+                self._request_next_column()
+        self._held.use(arrays)
         return arrays
 
     def _put(self, kind: str, block: int, number: int, arrays: Arrays) -> None:
@@ -266,13 +277,10 @@ class GridTrainer:
             # The device of another worker fetches the column from this one, if it can wait here so long. After the last
             # stratum, the other worker writes the column to the store.
             stays = not is_last and takes_from_device(self._address, 0, DEVICE_SHARE)
-        if stays and any_on_device(arrays.values()):
-            # On the host there is only memory for them, so they must not be written to a file.
-            is_in_use = True
-        else:
+        if not stays:
             with self._device.counting():
                 bring_back(arrays.values())
-        self._held.put((kind, block, number), arrays, soon=is_in_use)
+        self._held.put((kind, block, number), arrays)
 
     # --- columns of other workers ---
 
@@ -303,8 +311,8 @@ class GridTrainer:
     def _apply(self, block: int) -> AppliedBlock:
         """Write the next arrays of a block, and the next states of the chunks of its row."""
         end = self._grid.n_strata
-        trained = release_files(self._take("column", block, end))
-        rows = release_files(self._take("row", block, end))
+        delta = trained = self._take("column", block, end)
+        rows = self._take("row", block, end)
         sums: Arrays = {}
         if isinstance(self._algorithm, ChunkGridAlgorithm):
             chunks = self._algorithm.row_chunks(self._job.n_chunks, block)
@@ -314,11 +322,13 @@ class GridTrainer:
                 self._transfers.write_state(index, cast(Arrays, result.state))
                 sums = add(sums, result.sums)
         else:
-            trained = rows | trained
+            delta = rows | trained
         first = partial(self._job.first_arrays, block)
-        arrays, totals = self._algorithm.apply(self._model.block(block), trained, self._model.shared, first)
+        arrays, totals = self._algorithm.apply(self._model.block(block), delta, self._model.shared, first)
         check_finite(self._job.epoch(self._step), f"block {block} of the model", arrays)
         write_block(self._job, self._step, block, arrays)
+        for used in (trained, rows):
+            self._held.use(used, -1)
         return AppliedBlock(totals, {}, sums)
 
     # --- progress ---
@@ -340,11 +350,6 @@ class GridTrainer:
             self._seconds_reported = self._seconds
             self._reported_at = time.monotonic()
         self._on_trained(cells, seconds)
-
-
-def _plain(arrays: Arrays) -> Arrays:
-    """Return the arrays as plain ``ndarray``, which kernels take. Arrays mapped from files are ``numpy.memmap``."""
-    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
 def _wait_for(futures: "list[Future[Result]]") -> list[Result]:

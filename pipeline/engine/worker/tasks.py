@@ -18,7 +18,7 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.store import Arrays
-from ....kernels.simd.aligned import join_rows
+from ....kernels.simd.aligned import aligned_copy, empty_aligned, join_rows
 from ..algorithm import Address, AnyAlgorithm, Needs, block_range, nbytes
 from ..data import DataRef, TrainingData, count_shards, shard_chunks
 from ..grid import ChunkGridAlgorithm, has_grid
@@ -242,6 +242,15 @@ class StepModel:
         """One block of rows. ``rows`` (n,) bool are those that the caller needs; by default, all."""
         with self._watch.reading():
             return unpack(self._cached(ModelPart("block", index)), rows)
+
+    def copies(self, index: int, names: Sequence[str]) -> Arrays:
+        """Return copies of some arrays of a block, which the caller may change."""
+        with self._watch.reading():
+            cached = CACHE.get((self._job.name, "block", index), version=self._step)
+            if cached is None:
+                # Only these are read.
+                return unpack(self._job.files.stored_block(self._step, index, empty_aligned, names))
+            return {name: aligned_copy(array) for name, array in unpack(cached).items() if name in names}
 
     def joined(self, name: str) -> np.ndarray:
         """One array of all blocks. It is cached, because each chunk of a sweep needs it again."""

@@ -25,6 +25,7 @@ from ...engine.data import TrainingData
 from ...engine.epoch import train
 from ...engine.events import Callback
 from ...engine.executors import executor_for
+from ...engine.memory import EmptyArrays
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, config_section, versions
 from ...engine.training import Advice, Alternative, Cut, Training
@@ -508,7 +509,8 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
 
     def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
         """Set the attributes of a trained model from one step of a run."""
-        blocks = [run.block(step, j) for j in range(run.n_blocks)]
+        empty = EmptyArrays()
+        blocks = [run.block(step, j, empty) for j in range(run.n_blocks)]
         rows = [row for row in run.metrics if row["step"] <= step]
         metadata = {"data": data.title, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
         columns = self._columns_of_store(data)

@@ -13,7 +13,7 @@ Another model that is saved to the same place does not inherit the names, becaus
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from ....io.errors import DataError
 from ....io.stores.formats import read_parquet
 from ....io.stores.store import Arrays, JsonObject, Store, check_format
+from ...engine.memory import EmptyArrays
 from .in_use import model_in_use, model_place
 
 MODEL_FORMAT = 1
@@ -56,14 +57,17 @@ class TrainedModel:
         """Return one array of all blocks."""
         if len(self.blocks) == 1:
             return self.blocks[0][name]
-        return np.concatenate([block[name] for block in self.blocks])
+        parts = [block[name] for block in self.blocks]
+        shape = (sum(map(len, parts)), *parts[0].shape[1:])
+        return np.concatenate(parts, out=EmptyArrays()(shape, np.result_type(*parts)))
 
     def digest(self) -> str:
         """Return a digest of vocabulary and arrays: 16 hexadecimal digits."""
         digest = hashlib.sha256(_vocabulary_bytes(self.vocabulary))
         for arrays in (self.shared, *self.blocks):
             for name in sorted(arrays):
-                digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+                digest.update(name.encode())
+                digest.update(np.ascontiguousarray(arrays[name]).data)
         return digest.hexdigest()[:16]
 
 
@@ -107,17 +111,19 @@ class SavedModel:
         """Read the vocabulary: one row per row of the model."""
         return read_parquet(pa.BufferReader(self._store.read_bytes("vocabulary.parquet")))
 
-    def block(self, index: int) -> Arrays:
-        """Read one block."""
-        return self._store.read_arrays(f"{index:04d}")
+    def block(self, index: int, empty: Callable[..., np.ndarray] = np.empty) -> Arrays:
+        """Read one block; see `Store.read_arrays`."""
+        return self._store.read_arrays(f"{index:04d}", empty=empty)
 
     def blocks(self) -> Iterator[Arrays]:
         """Read the blocks one after another."""
         return (self.block(index) for index in range(self.n_blocks))
 
     def load(self, metadata: JsonObject) -> TrainedModel:
-        """Read the whole model into memory."""
-        return TrainedModel(list(self.blocks()), self.shared, self.vocabulary, metadata)
+        """Read the whole model, see `EmptyArrays`."""
+        empty = EmptyArrays()
+        blocks = [self.block(index, empty) for index in range(self.n_blocks)]
+        return TrainedModel(blocks, self.shared, self.vocabulary, metadata)
 
 
 def write_arrays(store: Store, model: TrainedModel) -> str:

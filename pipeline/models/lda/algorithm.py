@@ -33,7 +33,7 @@ from ...engine.data import cut_blocks
 from ...engine.device import kernels
 from . import priors
 from .scores import TopicScores
-from .word_topics import PreviousTopics, TopicCounts, counted, kernel_blocks, uncounted
+from .word_topics import PreviousTopics, TopicCounts, counted, gather_rows, kernel_blocks, uncounted
 
 #: Maximum number of shards if all workers have a CUDA device. It keeps the counts of a shard in a table of all words
 #: and topics, which takes long to clear and to compress.
@@ -51,7 +51,8 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     - ``seeded`` (K,) int64: the pseudo-counts of seed words in N;
     - ``outside_totals`` (K,) int64: the counts in N of words that only the previous model has. It exists only when
       training continues from a model;
-    - ``alpha`` (K,) float32 and ``beta`` float64: the priors.
+    - ``alpha`` (K,) float32 and ``beta`` float64: the priors;
+    - ``words`` (V,) uint32: the word of each row of the blocks. Without it, the rows are in the order of the words.
 
     Some counts belong to no token of the corpus: those of the previous model, and those of seed words. They are the
     first model, and `apply` adds them to the counts of every epoch.
@@ -79,6 +80,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     bins: int = 0  # of histograms of documents, if priors are learned
     n_ranges: int = 1  # see `Needs.ranges`
     device: str = "cpu"
+
+    @classmethod
+    def learned_topics(cls, data: Corpus) -> int:
+        """Return the largest number of topics whose priors are learned by default."""
+        return 50
 
     @classmethod
     def cut_words(cls, data: Corpus, row_lengths: np.ndarray, n_blocks: int | None) -> tuple[int, ...]:
@@ -160,24 +166,23 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     def begin(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the constant counts of each block."""
+        order = self.word_order(data)
         for block in blocks:
-            first_word = self.bounds[block]
-            stop_word = self.bounds[block + 1]
+            words = order[self.bounds[block] : self.bounds[block + 1]]
             if previous is not None:
-                yield PreviousTopics(previous).rows(data.vocabulary.slice(first_word, stop_word - first_word))
+                yield PreviousTopics(previous).rows(data.vocabulary.take(words))
             else:
-                yield self._seed_counts(first_word, stop_word)
+                yield gather_rows(words, [self._seed_counts()])
 
-    def _seed_counts(self, first_word: int, stop_word: int) -> Arrays:
-        """Return the counts of the seed words among some words. Without seeds, there are none."""
+    def word_order(self, data: Corpus) -> np.ndarray:
+        """Return the word of each row of the blocks: (V,) int64."""
+        return np.arange(self.n_rows)
+
+    def _seed_counts(self) -> Arrays:
+        """Return the counts of the seed words, as one block of all words. Without seeds, there are none."""
         words, topics, counts = self._seed_columns()
-        row_ptr = np.searchsorted(words, np.arange(first_word, stop_word + 1))
-        in_block = slice(row_ptr[0], row_ptr[-1])
-        return {
-            "row_ptr": row_ptr - row_ptr[0],
-            "topics": topics[in_block].astype(np.uint16),
-            "counts": counts[in_block].astype(np.int32),
-        }
+        row_ptr = np.searchsorted(words, np.arange(self.n_rows + 1))
+        return {"row_ptr": row_ptr, "topics": topics.astype(np.uint16), "counts": counts.astype(np.int32)}
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the topic totals of the constant counts, and the priors."""

@@ -26,9 +26,9 @@ from . import interop
 from .algorithm import LdaAlgorithm
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .minibatch import MinibatchGibbs
-from .priors import ENOUGH_DOCUMENTS, FEW_TOPICS, default_alpha, document_bins, seed_counts
-from .samplers import SAMPLERS
-from .word_topics import PreviousTopics, list_entries, merge_models, top_words
+from .priors import ENOUGH_DOCUMENTS, default_alpha, document_bins, seed_counts
+from .samplers import SAMPLERS, choose
+from .word_topics import PreviousTopics, gather_rows, list_entries, merge_models, top_words
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -77,8 +77,9 @@ class LDA(TopicModel):
           short documents, and words that occur rarely: it needs a third of the epochs or fewer, and reaches likelihoods
           that "esca" may not reach. At most as many workers help as there are blocks, and those need as many chunks.
         - "warp": WarpLDA. The time per epoch does not depend on the number of topics. For a first look at thousands.
-        - "auto": "warp" while the likelihood rises fast, then "esca". For a thousand topics or more. The likelihood is
-          measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
+        - "auto": "gibbs" for up to 1,000 topics. For more, "warp" while the likelihood rises fast, then "esca". The
+          likelihood is measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts
+          after 30 epochs. With ``device="cuda"``, it is "esca".
         - "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change after
           each ``minibatch_documents`` documents.
     minibatch_documents : int, default=256
@@ -90,7 +91,8 @@ class LDA(TopicModel):
         Whether alpha and beta are re-estimated by maximum likelihood during training, starting from the values above.
         "symmetric" learns one alpha, "asymmetric" one per topic; beta is one number. "auto" is "asymmetric" for a new
         model of up to 50 topics and at least 1,000 documents, if ``doc_topic_prior``, ``topic_word_prior`` and
-        ``seeds`` are not given. Otherwise it is "none". tomotopy learns one alpha per topic by default, scikit-learn
+        ``seeds`` are not given. With the sampler "gibbs", up to 10 topics for each token of a document, on average,
+        between 100 and 1,000. Otherwise it is "none". tomotopy learns one alpha per topic by default, scikit-learn
         and gensim learn none.
     learn_every : int, default=10
         Number of epochs between two estimates of the priors.
@@ -235,7 +237,7 @@ class LDA(TopicModel):
             n_words += PreviousTopics(previous).n_words_outside(data.vocabulary)
         row_lengths = self._row_lengths(data, previous)
         learn_priors = self._priors_to_learn(data, previous)
-        sampler = self._chosen("sampler", self._samplers)
+        sampler = self._sampler()
         n_blocks = None if isinstance(self.n_blocks, str) else self.n_blocks
         options = {"documents": self.minibatch_documents} if issubclass(sampler, MinibatchGibbs) else {}
         return sampler(
@@ -301,21 +303,34 @@ class LDA(TopicModel):
         # A continued model keeps its priors: new documents alone do not say what suits all of them.
         if is_given or previous is not None:
             return "none"
-        is_safe = self.n_components <= FEW_TOPICS and data.n_documents >= ENOUGH_DOCUMENTS
+        is_safe = self.n_components <= self._sampler().learned_topics(data) and data.n_documents >= ENOUGH_DOCUMENTS
         return "asymmetric" if is_safe else "none"
 
     def _choose_device(self, data: Corpus) -> str:
         longest = max((chunk.longest for chunk in data.chunks), default=0)
         if longest > MAX_COUNT:
             return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
-        has_kernels = self._chosen("sampler", self._samplers).has_cuda_kernels
-        return resolve_device(self.device, has_kernels, f"sampler {self.sampler!r}")
+        return resolve_device(self.device, self._sampler().has_cuda_kernels, f"sampler {self.sampler!r}")
+
+    def _sampler(self) -> type[LdaAlgorithm]:
+        return choose(self._chosen("sampler", self._samplers), self.n_components, self.device)
 
     def _merge_previous(self, previous: TrainedModel) -> None:
         """Add the words that only the previous model has."""
         self.model_ = merge_models(self._fitted(), previous)
 
     # --- the trained model ---
+
+    def _loaded(self) -> None:
+        """Put the rows of blocks in the order of the words, if words were dealt to the blocks."""
+        model = self._fitted()
+        if "words" in model.shared:
+            # The word of each row.
+            shared = dict(model.shared)
+            rows = np.argsort(shared.pop("words"))
+            ends = np.cumsum([len(block["row_ptr"]) - 1 for block in model.blocks])
+            blocks = [gather_rows(part, model.blocks) for part in np.split(rows, ends[:-1])]
+            self.model_ = TrainedModel(blocks, shared, model.vocabulary, model.metadata)
 
     @property
     def components_(self) -> np.ndarray:

@@ -24,7 +24,7 @@ class TrainedTopics(NamedTuple):
 
     def rows_used_by(self, words: np.ndarray) -> tuple[np.ndarray, kernels.WordWeights]:
         """Return the rows of the words that occur in ``words`` (T,), and the row number of each token, (T,) uint32."""
-        occurs = np.zeros(self.n_words, bool)
+        occurs = np.zeros(int(words.max(initial=0)) + 1, bool)
         occurs[words] = True
         row_of_word = np.cumsum(occurs, dtype=np.uint32) - np.uint32(1)
         block = gather_rows(np.flatnonzero(occurs), self.blocks)

@@ -12,7 +12,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....kernels import random
 from ....kernels.chunk import as_int32
-from ....kernels.lda import collapsed
+from ....kernels.lda import minibatch
 from ...engine.algorithm import Address, MemoryEstimate, ModelView
 from ...engine.device import kernels
 from ..base.sparse_rows import row_of_each_entry
@@ -23,8 +23,8 @@ from .word_topics import gather_rows, stored_blocks
 class DenseCounts(NamedTuple):
     """A chunk as the kernels of this module take it."""
 
-    tokens: collapsed.Tokens
-    tables: collapsed.CountTables  # the kernels update them
+    tokens: minibatch.Tokens
+    tables: minibatch.CountTables  # the kernels update them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class DenseSampler(LdaAlgorithm):
     """Base class of the samplers that hold the counts of a chunk as dense tables."""
 
     unread: ClassVar[tuple[str, ...]] = ()
-    kernel_module: ClassVar[str] = "lda.collapsed"
+    kernel_module: ClassVar[str] = "lda.minibatch"
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Add dense counts of the chunk's documents and words, and all blocks of B, to the estimate."""
@@ -54,10 +54,10 @@ class DenseSampler(LdaAlgorithm):
         B[row_of_each_entry(rows["row_ptr"]), rows["topics"]] = rows["counts"]
         # Dense rows exist only for the words of the chunk, so tokens refer to rows instead of ids.
         row_of_token = np.searchsorted(words, chunk.words).astype(np.uint32)
-        tokens = collapsed.Tokens(chunk.docs, row_of_token[chunk.word_to_doc_order], chunk.word_to_doc_order)
+        tokens = minibatch.Tokens(chunk.docs, row_of_token[chunk.word_to_doc_order], chunk.word_to_doc_order)
         beta = float(model.shared["beta"])
-        tables = collapsed.CountTables(
-            A=collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics),
+        tables = minibatch.CountTables(
+            A=minibatch.document_counts(tokens, z, chunk.n_documents, self.n_topics),
             B=B,
             N=as_int32(model.shared["totals"], "tokens of a topic"),
             alpha=np.array(model.shared["alpha"]),
@@ -88,6 +88,6 @@ class MinibatchGibbs(DenseSampler):
         """Draw each topic given the topics after the last mini-batch."""
         z = z.copy()
         counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        kernel = kernels("lda.collapsed", self.device).minibatch
+        kernel = kernels("lda.minibatch", self.device).minibatch
         kernel(counts.tokens, counts.tables, z, random.key(*address), chunk.doc_ptr, self.documents)
         return z

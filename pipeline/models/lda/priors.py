@@ -12,8 +12,6 @@ from ....kernels.lda import priors as kernels
 from ....kernels.lda.counts import count_documents
 from ....kernels.lda.model import TokenOrder
 
-#: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
-FEW_TOPICS = 50
 #: The smallest number of documents from which priors are learned by default. A few do not tell topics from chance.
 ENOUGH_DOCUMENTS = 1000
 #: Number of bins of the histogram of the counts in B, enough for counts up to 2^40.

@@ -1,4 +1,4 @@
-"""Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and WarpLDA followed by ESCA.
+"""Samplers of LDA that read sparse counts of the last epoch (ESCA, WarpLDA, and both in turn), and the choice of one.
 
 The counts of the sampler in `gibbs` change with every token. The sampler in `minibatch` has dense counts. It is
 slower, and serves for comparison.
@@ -23,6 +23,8 @@ from .algorithm import LdaAlgorithm
 from .gibbs import WordOrderGibbs
 from .minibatch import MinibatchGibbs
 
+#: Number of topics up to which "auto" is `WordOrderGibbs`. docs/choosing.md has the measurements.
+EXACT_TOPICS = 1000
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
 SLOW_SHARE = 0.5
 #: Number of epochs after which `Auto` changes to ESCA if the likelihood is never measured.
@@ -148,6 +150,15 @@ def is_slow(curve: Sequence[tuple[float, float]]) -> bool:
     for (first_epoch, before), (second_epoch, after) in pairwise(curve):
         rises.append((after - before) / (second_epoch - first_epoch))
     return len(rises) > 1 and rises[-1] < SLOW_SHARE * max(rises)
+
+
+def choose(sampler: type[LdaAlgorithm], n_topics: int, device: str) -> type[LdaAlgorithm]:
+    """Return the sampler or, for `Auto`, the one that suits the number of topics. On a device, only ESCA runs."""
+    if sampler is not Auto:
+        return sampler
+    if device == "cuda":
+        return Esca
+    return WordOrderGibbs if n_topics <= EXACT_TOPICS else Auto
 
 
 #: The values of ``LDA(sampler=...)``.

@@ -19,7 +19,7 @@ from ....kernels.lda.esca import log_likelihood
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...topics import WordGroup
 from .inference import TrainedTopics, score_by_completion
-from .word_topics import kernel_blocks, stored_blocks, top_words
+from .word_topics import gather_rows, kernel_blocks, stored_blocks, top_words
 
 #: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
@@ -62,14 +62,15 @@ class TopicScores(Scores):
         shared = model.shared
         n_later = max(0, self.bounds[-1] - n_words)
         if n_later:
-            later = np.zeros_like(shared["totals"])
-            for j in range(len(self.bounds) - 1):
-                if self.bounds[j + 1] > n_words:
-                    block = model.block(j)
-                    start = block["row_ptr"][max(0, n_words - self.bounds[j])]
-                    later += topic_totals(block["topics"][start:], block["counts"][start:], self.n_topics)
-            shared = {**shared, "totals": shared["totals"] - later}
+            rows = np.flatnonzero(self._word_order(model) >= n_words)
+            later = gather_rows(rows, stored_blocks(model, self.bounds))
+            totals = topic_totals(later["topics"], later["counts"], self.n_topics)
+            shared = {**shared, "totals": shared["totals"] - totals}
         return TrainedTopics(stored_blocks(model, self.bounds), shared, self.n_words - n_later)
+
+    def _word_order(self, model: ModelView) -> np.ndarray:
+        """Return the word of each row of the blocks: (V,)."""
+        return model.shared.get("words", np.arange(self.bounds[-1]))
 
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the log-likelihood per token (Moon 2019, equation 2.4, there of test documents)."""
@@ -82,7 +83,7 @@ class TopicScores(Scores):
         """Return size and top words of the largest topics."""
         totals = model.shared["totals"] - model.shared["seeded"]
         shares = totals / max(1, totals.sum())
-        best = top_words(stored_blocks(model, self.bounds), self.n_topics, _SHOWN_WORDS)
+        best = top_words(stored_blocks(model, self.bounds), self.n_topics, _SHOWN_WORDS, self._word_order(model))
         names = data.vocabulary["word"]
         groups = []
         for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:

@@ -136,10 +136,16 @@ def _copy_rows(block: Arrays, rows: np.ndarray) -> Arrays:
     return {"row_ptr": row_ptr, "topics": topics, "counts": counts}
 
 
-def top_words(blocks: Iterable[Arrays], n_topics: int, n_words: int) -> list[list[tuple[int, int]]]:
-    """Return for each topic the ``n_words`` (word, count) pairs of largest count. Equal counts are ordered by word."""
+def top_words(
+    blocks: Iterable[Arrays], n_topics: int, n_words: int, word_order: np.ndarray | None = None
+) -> list[list[tuple[int, int]]]:
+    """Return for each topic the ``n_words`` (word, count) pairs of largest count. Equal counts are ordered by word.
+
+    ``word_order`` (V,) is the word of each row of the blocks, by default its number.
+    """
     best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
-    for words, topics, counts in list_entries(blocks):
+    for rows, topics, counts in list_entries(blocks):
+        words = rows if word_order is None else word_order[rows]
         order = np.lexsort((words, -counts.astype(np.int64), topics))
         topic_ptr = np.searchsorted(topics[order], np.arange(n_topics + 1))
         for k in range(n_topics):

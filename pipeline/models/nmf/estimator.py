@@ -28,10 +28,9 @@ from ..base.scikit_learn import RandomState
 from ..base.text import held_out_documents, not_documents
 from ..base.topics import TopicModel
 from ..other_names import explain_parameters
-from ..vectors.similarity import top_indices
 from ..vectors.vectors import WordVectors
 from . import inference
-from .factorization import Factorization, component_sizes, scaled_penalties
+from .factorization import Factorization, component_sizes, heaviest_rows, scaled_penalties
 from .frobenius import SOLVERS, FrobeniusFactorization, Hals, MultiplicativeUpdates
 from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
@@ -294,6 +293,10 @@ class NMF(RestartedEstimator, TopicModel):
         if self.device == "cuda":
             words = "choose device 'auto', which trains on the CPU with a block of W at a time"
             yield self._changed(data, words, "device", "auto")
+        for name, value in (("extrapolate", False), ("init", "random")):
+            if getattr(self, name) != value:
+                words = f"set {name} to {value!r}, which trains with a block of W at a time"
+                yield self._changed(data, words, name, value)
         yield from super()._smaller(data)
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
@@ -387,12 +390,11 @@ class NMF(RestartedEstimator, TopicModel):
 
     def _topics(self, n_words: int) -> list[Topic]:
         """Return each component's size (see ``topic_sizes_``) and heaviest words with their weights."""
-        W = self._W
         names = self._names()
         topics: list[Topic] = []
-        for k, size in enumerate(self.topic_sizes_.tolist()):
-            heaviest = top_indices(W[:, k], n_words)
-            words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in heaviest]
+        heaviest_of = heaviest_rows(self._W, n_words)
+        for k, (size, heaviest) in enumerate(zip(self.topic_sizes_.tolist(), heaviest_of, strict=True)):
+            words: list[TopicWord] = [{"word": names[v], "weight": weight} for v, weight in heaviest]
             topics.append({"topic": k, "size": size, "words": words})
         return topics
 

@@ -20,6 +20,7 @@ from ....kernels.nmf import products
 from ...engine.algorithm import MAX_SHARDS, Address, Algorithm, MemoryEstimate, ModelView, Needs, PreviousModel, Shard
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
+from ..vectors.similarity import top_indices
 from .deltas import FactorSums
 from .nndsvd import Fill, fill_zeros, nndsvd
 from .rows import (
@@ -44,6 +45,8 @@ BEGIN = -1
 NEW_ROWS = 0.01
 #: Arrays of a chunk of a corpus that streamed products do not need.
 UNREAD = ("words", "word_to_doc_order")
+#: Bytes of the rows of a trained factor that are read at a time.
+PART_BYTES = 64 << 20
 #: Sweeps over the rows of new documents while W is fixed.
 FOLD_IN_SWEEPS = 100
 
@@ -313,13 +316,35 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         return H
 
 
+def parts_of_rows(W: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield some rows of a factor after others, because it may be larger than memory."""
+    step = max(1, PART_BYTES // max(1, W[:1].nbytes))
+    return (W[first : first + step] for first in range(0, len(W), step))
+
+
+def heaviest_rows(W: np.ndarray, n: int) -> list[list[tuple[int, float]]]:
+    """Return the n largest entries of each column of a factor (V, K), and the numbers of their rows: K lists."""
+    found: list[list[tuple[int, float]]] = [[] for _ in range(W.shape[1])]
+    first = 0
+    for rows in parts_of_rows(W):
+        for k, column in enumerate(np.ascontiguousarray(rows.T)):
+            own = top_indices(column, n)
+            found[k] += zip((first + own).tolist(), column[own].tolist(), strict=True)
+            # Of equal entries, the first rows come first: sorting keeps their order.
+            found[k] = sorted(found[k], key=lambda entry: -entry[1])[:n]
+        first += len(rows)
+    return found
+
+
 def component_sizes(W: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """Return the share of each component in H·Wᵀ, (K,) float64, for W (V, K).
 
     ``Q`` is HᵀH (K, K), or the sums of H's columns (K,) for the Kullback-Leibler divergence.
     """
-    W = W.astype(np.float64)
-    sizes = Q * W.sum(axis=0) if Q.ndim == 1 else np.sqrt(np.diag(Q)) * np.linalg.norm(W, axis=0)
+    total = np.zeros(W.shape[1])
+    for rows in parts_of_rows(W):
+        total += np.sum(rows if Q.ndim == 1 else np.square(rows, dtype=np.float64), axis=0, dtype=np.float64)
+    sizes = Q * total if Q.ndim == 1 else np.sqrt(np.diag(Q) * total)
     return sizes / max(float(sizes.sum()), np.finfo(float).tiny)
 
 

@@ -82,12 +82,11 @@ def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedF
     first_half = split_mask(doc_ptr, keys)
     rows = fold_in(*select_tokens(doc_ptr, words, first_half), factor)
     W = factor.W
-    if "idf" in factor.model.shared:
-        # Back from weights to counts.
-        W = W / factor.model.shared["idf"][:, None]
+    # Back from weights to counts.
+    scale = 1 / factor.model.shared["idf"].astype(W.dtype) if "idf" in factor.model.shared else np.ones(len(W), W.dtype)
     frequency = np.asarray(factor.model.vocabulary["term_frequency"], np.float64)
     background = BACKGROUND * frequency / frequency.sum()
-    row_sums = rows @ W.sum(axis=0)
+    row_sums = rows @ (scale @ W)
     log_likelihood = 0.0
     tokens = 0
     for d in range(len(doc_ptr) - 1):
@@ -95,7 +94,7 @@ def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, factor: TrainedF
         scored = words[own][~first_half[own]]
         share = 1 / len(W)
         if row_sums[d] > 0:
-            share = (W[scored] @ rows[d]) / row_sums[d]
+            share = scale[scored] * (W[scored] @ rows[d]) / row_sums[d]
         log_likelihood += float(np.log((1 - BACKGROUND) * share + background[scored]).sum())
         tokens += len(scored)
     return {"log_likelihood": np.float64(log_likelihood), "tokens": np.int64(tokens)}

@@ -9,6 +9,7 @@
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -114,8 +115,8 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     # --- evaluation ---
 
     @abstractmethod
-    def rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
-        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
+    def rows_of(self, model: ModelView, words: np.ndarray, names: Sequence[str] = MATRICES) -> list[np.ndarray]:
+        """Return the rows of these words (R,) in each of the matrices: (R, padded D) float32."""
 
     @property
     def scores(self) -> "LossScores":
@@ -126,6 +127,9 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 @dataclass(frozen=True)
 class LossScores(Scores):
     """How all methods are scored and shown."""
+
+    #: A chunk needs rows of all blocks, which are read for each chunk if the model is larger than memory.
+    most_chunks: ClassVar[int | None] = 4
 
     algorithm: SkipGram
 
@@ -144,7 +148,7 @@ class LossScores(Scores):
         negatives = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
         # Only the rows of these words are read, because the model may be larger than memory.
         words, positions = np.unique(np.concatenate([pairs.ravel(), negatives]), return_inverse=True)
-        W_in, W_out = (self.algorithm.rows_of(model, name, words) for name in MATRICES)
+        W_in, W_out = self.algorithm.rows_of(model, words)
         pairs = positions[: pairs.size].reshape(pairs.shape)
         negatives = positions[pairs.size :].reshape(len(pairs), self.algorithm.negative)
         total = loss(W_in, W_out, pairs, negatives)
@@ -176,7 +180,7 @@ class LossScores(Scores):
     def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
         """Return some frequent words with their nearest neighbours among the most frequent words."""
         words = data.vocabulary["word"].slice(0, min(self.algorithm.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
-        W_in = self.algorithm.rows_of(model, "W_in", np.arange(len(words)))
+        (W_in,) = self.algorithm.rows_of(model, np.arange(len(words)), ["W_in"])
         return describe_vectors(WordVectors(words, W_in[:, : self.algorithm.dimension]))
 
 

@@ -10,10 +10,12 @@ from ....io.data import Kind, recognise
 from ....io.errors import DataError
 from ....io.messages import pluralize
 from ....io.stores.corpus import Corpus
+from ....io.stores.store import Arrays
 from ....io.words import merge_vocabularies, rank
 from ...engine.algorithm import MAX_SHARDS
 from ...engine.data import count_shards
 from ...engine.device import resolve_device
+from ...engine.memory import EmptyArrays
 from ...engine.training import Advice, Alternative
 from ...topics import WordGroup
 from ..base.inputs import CheckedInput, DataLike, FitOptions
@@ -23,7 +25,7 @@ from ..vectors.vectors import WordVectors
 from .algorithm import DESCRIBED_VOCABULARY, MATRICES, SkipGram, describe_vectors, total_frequencies
 from .grid_size import grid_size
 from .sequential import SequentialSkipGram
-from .strata import StrataSkipGram, deal_words, in_order_of_words, mass_of
+from .strata import StrataSkipGram, deal_words, mass_of, word_of_each_row
 
 
 class SkipGramEstimator(TextEstimator):
@@ -192,12 +194,14 @@ class SkipGramEstimator(TextEstimator):
         """Keep the words that occur at least min_count times, in one block, with their frequencies so far."""
         model = self._fitted()
         frequency = model.shared["frequency"]
-        frequent = np.flatnonzero(frequency >= self.min_count)
-        block = {name: model.joined(name) for name in MATRICES}
-        if "places" in model.shared:
-            block = in_order_of_words(model.shared["places"], block)
-        if len(frequent) < len(frequency):
-            block = {name: W[frequent] for name, W in block.items()}
+        is_frequent = frequency >= self.min_count
+        frequent = np.flatnonzero(is_frequent)
+        block = model.blocks[0]
+        if "places" in model.shared or len(frequent) < len(frequency):
+            words = np.arange(len(frequency))
+            if "places" in model.shared:
+                words = word_of_each_row(model.shared["places"])
+            block = _rows_of_words(model.blocks, words, is_frequent)
         table = _with_term_frequency(model.vocabulary.take(frequent), frequency[frequent])
         shared = {"frequency": frequency[frequent], "trained": model.shared["trained"]}
         self.model_ = TrainedModel([block], shared, table, model.metadata)
@@ -225,6 +229,25 @@ class SkipGramEstimator(TextEstimator):
             if len(own):
                 rows[document] = self.wv.vectors[own].mean(axis=0)
         return rows
+
+
+def _rows_of_words(blocks: list[Arrays], words: np.ndarray, is_kept: np.ndarray) -> Arrays:
+    """Return the matrices with a row for each word that is kept, in the order of the words.
+
+    ``words`` (V,) int64 are those of the rows of the blocks.
+    """
+    row_of_word = np.cumsum(is_kept) - 1
+    shape = (int(is_kept.sum()), blocks[0][MATRICES[0]].shape[1])
+    empty = EmptyArrays()
+    block = {name: empty(shape, np.float32) for name in MATRICES}
+    first = 0
+    for arrays in blocks:
+        own = words[first : first + len(arrays[MATRICES[0]])]
+        kept = is_kept[own]
+        for name, W in block.items():
+            W[row_of_word[own[kept]]] = arrays[name] if kept.all() else arrays[name][kept]
+        first += len(own)
+    return block
 
 
 def _with_term_frequency(table: pa.Table, frequency: np.ndarray) -> pa.Table:

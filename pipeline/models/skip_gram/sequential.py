@@ -3,7 +3,7 @@
 Their modules in ``kernels/word2vec`` say what differs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -116,6 +116,6 @@ class SequentialSkipGram(SkipGram):
 
     # --- evaluation ---
 
-    def rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
-        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
-        return model.block(0)[name][words]
+    def rows_of(self, model: ModelView, words: np.ndarray, names: Sequence[str] = MATRICES) -> list[np.ndarray]:
+        """Return the rows of these words (R,) in each of the matrices: (R, padded D) float32."""
+        return [model.block(0)[name][words] for name in names]

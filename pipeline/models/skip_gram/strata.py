@@ -20,8 +20,9 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
+from ....kernels.dealing import deal
 from ....kernels.word2vec.cells import CellOptions
-from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal, table_size
+from ....kernels.word2vec.dealing import BLOCK_ROWS, Dealing, arrange, block_negatives, table_size
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ....kernels.word2vec.sub_cells import device_bytes
 from ....kernels.word2vec.text import keep_probability, padded
@@ -86,17 +87,17 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         )
 
     def cell_memory(self, data: Corpus) -> MemoryEstimate:
-        """Bytes of a cell: the pairs of its row before and after they are sorted, its blocks, and columns in transfer.
+        """Bytes of a cell: the pairs of its row, its blocks, and what is there for a moment.
 
-        A column that is sent or received takes memory twice: in a message and in an array. A block that is read from
-        the store has both of its matrices.
+        That are pairs that are not sorted yet, a block that is read from the store, which has both of its matrices,
+        arrays that are written, or a column that is sent or received: in a message and in an array.
         """
         block = int(max(np.diff(self.bounds))) * 4 * padded(self.dimension)
         row_bytes = self._pair_bytes(data.n_tokens // self.rounds) // self.n_blocks
         return MemoryEstimate(
-            data=2 * row_bytes,
+            data=row_bytes,
             model=2 * block,
-            scratch=3 * block,
+            scratch=max(row_bytes, 3 * block),
             device=2 * block + device_bytes(row_bytes // 4 // self.passes, self.n_blocks),
         )
 
@@ -248,14 +249,16 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     # --- evaluation ---
 
-    def rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
-        """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
+    def rows_of(self, model: ModelView, words: np.ndarray, names: Sequence[str] = MATRICES) -> list[np.ndarray]:
+        """Return the rows of these words (R,) in each of the matrices: (R, padded D) float32."""
         places = model.shared["places"][words]
         blocks = places >> 16
-        rows = np.empty((len(words), padded(self.dimension)), np.float32)
+        rows = [np.empty((len(words), padded(self.dimension)), np.float32) for _ in names]
         for block in range(self.n_blocks):
             own = np.flatnonzero(blocks == block)
-            rows[own] = model.block(block)[name][places[own] & 0xFFFF]
+            arrays = model.block(block)
+            for name, matrix in zip(names, rows, strict=True):
+                matrix[own] = arrays[name][places[own] & 0xFFFF]
         return rows
 
 
@@ -266,18 +269,10 @@ def mass_of(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
 
 def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:
     """Return the block of each word: (V,) uint16, for the words' mass (V,)."""
-    return deal(mass, n_blocks, random.key(seed, DEALING))
+    return deal(mass, n_blocks, random.key(seed, DEALING), BLOCK_ROWS)
 
 
-def in_order_of_words(places: np.ndarray, dealt: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return matrices with their rows in the order of the words. The rows of ``dealt`` are in the order of the blocks.
-
-    ``places`` (V,) uint32 are those of the words; see `StrataSkipGram`.
-    """
+def word_of_each_row(places: np.ndarray) -> np.ndarray:
+    """Return the words in the order of the blocks, (V,) int64. ``places`` (V,) uint32: see `StrataSkipGram`."""
     # Places ascend with the rows of the model.
-    order = np.argsort(places)
-    ordered = {}
-    for name in MATRICES:
-        ordered[name] = np.empty_like(dealt[name])
-        ordered[name][order] = dealt[name]
-    return ordered
+    return np.argsort(places)

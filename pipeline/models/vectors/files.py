@@ -10,15 +10,16 @@ import gzip
 import itertools
 import json
 import lzma
+import re
 import tempfile
 import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +31,15 @@ from ....io.errors import DataError, DataWarning
 from ....io.messages import MOST_CHARACTERS, listed, pluralize, shortened
 from ....io.readers.content import check_encoding_name
 from ....io.readers.source import check_is_compressed, unpacked
-from ....io.stores.filesystems import explained_errors
+from ....io.stores.filesystems import explained_errors, replacing
 from ....io.stores.formats import DAMAGED, parquet_bytes, read_parquet
 from ....io.stores.store import Store, check_format, filesystem_of, split_path
 
-#: Functions that compress bytes, by the ending of a file's name.
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
+#: Files that compress what is written, by the ending of a file's name.
+COMPRESSORS: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.GzipFile,
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
 }
 #: Version of the Zarr layout.
 ZARR_FORMAT = 1
@@ -59,13 +60,22 @@ class VectorTable(NamedTuple):
 # --- files ---
 
 
-def write_file(path: str, content: bytes) -> None:
-    """Write or replace a file in one step, compressed if the name ends in .gz, .bz2 or .xz."""
-    compress = COMPRESSORS.get(Path(path).suffix)
-    if compress is not None:
-        content = compress(content)
+def write_file(path: str, parts: Iterable[bytes]) -> None:
+    """Write or replace a file in one step, compressed if the name ends in .gz, .bz2 or .xz.
+
+    Only a file in another store has to fit into memory.
+    """
+    compressed = COMPRESSORS.get(Path(path).suffix, open)
     store, name = split_path(str(path))
-    store.write_bytes(name, content)
+    with contextlib.ExitStack() as stack:
+        if store.is_local:
+            target = stack.enter_context(replacing(Path(store.where(name))))
+        else:
+            target = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="corpusmill-vectors-")), "vectors")
+        with compressed(target, "wb") as file:
+            file.writelines(parts)
+        if not store.is_local:
+            store.write_bytes(name, target.read_bytes())
 
 
 # --- safetensors ---
@@ -86,7 +96,7 @@ def write_safetensors(path: str, table: VectorTable) -> None:
     tensors = {"vectors": np.ascontiguousarray(table.vectors)}
     if table.counts is not None:
         tensors["counts"] = np.ascontiguousarray(table.counts)
-    write_file(path, safetensors.numpy.save(tensors, {"format": "np", "words": words}))
+    write_file(path, [safetensors.numpy.save(tensors, {"format": "np", "words": words})])
 
 
 def read_safetensors(path: str) -> VectorTable:
@@ -139,7 +149,7 @@ def write_parquet(path: str, table: VectorTable) -> None:
     }
     if table.counts is not None:
         columns["count"] = pa.array(table.counts)
-    write_file(path, parquet_bytes(pa.table(columns)))
+    write_file(path, [parquet_bytes(pa.table(columns))])
 
 
 def read_parquet_vectors(path: str) -> VectorTable:
@@ -200,14 +210,14 @@ def write_word2vec(path: str, table: VectorTable, binary: bool = False) -> None:
     Raises ValueError for words that the format cannot hold.
     """
     # Fields are separated by blanks, and vectors by line ends.
-    unusable = next((word for word in table.words if word.split() != [word]), None)
+    unusable = next((word for word in table.words if not word or not {" ", "\t", "\n", "\r"}.isdisjoint(word)), None)
     if unusable is not None:
         raise ValueError(
-            f"the word2vec format cannot hold {unusable!r}: words must have no white space, and not be empty"
+            f"the word2vec format cannot hold {unusable!r}: words must have no blanks, tabs or line ends, and not be "
+            f"empty"
         )
-    parts = [f"{len(table.words)} {table.vectors.shape[1]}\n".encode()]
-    parts.extend(_binary_rows(table) if binary else _text_rows(table))
-    write_file(path, b"".join(parts))
+    first = f"{len(table.words)} {table.vectors.shape[1]}\n".encode()
+    write_file(path, itertools.chain([first], _binary_rows(table) if binary else _text_rows(table)))
 
 
 def _text_rows(table: VectorTable) -> Iterator[bytes]:
@@ -337,13 +347,31 @@ def _read_text(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes], 
 
 def _read_row(line: bytes, vector: np.ndarray, where: str) -> bytes:
     """Read the vector (D,) of a line, the last D fields, and return the word before them, which may have blanks."""
-    fields = line.rsplit(None, len(vector))
+    fields = _last_fields(line, len(vector))
     # Where no word is before the numbers, the line begins with the blank after it.
     if len(fields) < len(vector) + (line[:1] not in (b" ", b"\t")):
         raise ValueError(f"{where} has {max(0, len(fields) - 1)} numbers, not {len(vector)}")
+    if b"\r" in fields[0]:
+        raise ValueError(f"{where} has a carriage return within it; convert the line ends: tr '\\r' '\\n'")
     numbers = fields[-len(vector) :] if len(vector) else []
     vector[:] = np.fromiter(map(float, numbers), np.float32, len(vector))
-    return fields[0].lstrip() if len(fields) > len(vector) else b""
+    return fields[0].lstrip(b" \t") if len(fields) > len(vector) else b""
+
+
+def _last_fields(line: bytes, most: int) -> list[bytes]:
+    """Return what is before the last fields of a line, if anything is, and up to ``most`` fields.
+
+    Blanks and tabs are between fields. Other white space, such as a vertical tab, may be part of a word.
+    """
+    line = line.rstrip(b" \t\r\n")
+    fields = line.rsplit(b" ", most)
+    if b"" in fields or b"\t" in line:
+        between = list(re.finditer(rb"[ \t]+", line))[-most:] if most else []
+        stops = [found.start() for found in between]
+        fields = [
+            line[start:stop] for start, stop in zip([0, *(one.end() for one in between)], [*stops, None], strict=True)
+        ]
+    return fields if fields[0] else fields[1:]
 
 
 def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[bytes], np.ndarray]:
@@ -364,7 +392,7 @@ def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[
 
 def _trailing_numbers(line: bytes) -> int:
     """Return how many numbers are at the end of a line, after the word, which may be a number, or empty."""
-    fields = line.split()
+    fields = _last_fields(line, len(line))
     most = len(fields) - (line[:1] not in (b" ", b"\t"))
     n_numbers = 0
     while n_numbers < most:

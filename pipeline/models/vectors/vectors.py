@@ -62,7 +62,7 @@ class WordVectors:
     words : sequence of str
         V distinct words, usually the most frequent first.
     vectors : array-like of shape (V, D)
-        One vector per word. Converted to float32; not copied if it is a contiguous float32 array.
+        One vector per word. Converted to float32; not copied if it is a float32 array whose rows are contiguous.
     counts : array-like of shape (V,), optional
         How often each word occurs in the training data.
 
@@ -103,7 +103,9 @@ class WordVectors:
     ):
         self.index_to_key = [str(word) for word in words]
         self.key_to_index = {word: index for index, word in enumerate(self.index_to_key)}
-        self.vectors = np.ascontiguousarray(vectors, np.float32)
+        self.vectors = np.asarray(vectors, np.float32)
+        if self.vectors.ndim == 2 and self.vectors.strides[1] != self.vectors.itemsize:
+            self.vectors = np.ascontiguousarray(self.vectors)
         self.counts = None if counts is None else np.asarray(counts, np.int64)
         n_words = len(self.index_to_key)
         if self.vectors.ndim != 2 or len(self.vectors) != n_words:

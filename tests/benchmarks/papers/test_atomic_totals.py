@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda.collapsed import CountTables, Tokens
+from corpusmill.kernels.lda.minibatch import CountTables, Tokens
 from helpers import naive
 
 from benchmarks.papers import atomic_totals

@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import collapsed
 from helpers import naive
-from helpers.lda_cases import dense_counts, random_topics, small_chunk, word_order
+from helpers.lda_cases import assert_counts, dense_counts, random_topics, small_chunk, tables_of, tokens_of, word_order
 
 from benchmarks.papers.kernels import every_token
 
@@ -15,22 +14,6 @@ KEY = random.key(5, 1, 0)
 BETA = 0.05
 N_WORDS = 12
 ALPHAS = [np.full(3, 0.25), np.linspace(0.1, 2, 37)]
-
-
-def tokens_of(chunk):
-    return collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
-
-
-def tables_of(chunk, z, alpha):
-    A, B, N = (table.astype(np.int32) for table in dense_counts(chunk, z, len(alpha), N_WORDS))
-    np.testing.assert_array_equal(A, collapsed.document_counts(tokens_of(chunk), z, len(A), len(alpha)))
-    return collapsed.CountTables(A, B, N, np.asarray(alpha, np.float32), BETA, N_WORDS * BETA)
-
-
-def assert_counts(tables, chunk, z):
-    """Assert that the tables count the topics z."""
-    for found, expected in zip(tables[:3], dense_counts(chunk, z, len(tables.alpha), N_WORDS), strict=True):
-        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS, ids=len)
@@ -42,14 +25,14 @@ def test_sequential_draws_are_those_of_algorithm_1(seed, alpha):
     expected, counts = z.copy(), dense_counts(chunk, z, len(alpha), N_WORDS)
     uniforms = naive.lda_uniforms(KEY, len(z))
     naive.lda_collapsed(np.argsort(positions), docs, words, expected, counts, (alpha, BETA), uniforms)
-    tables = tables_of(chunk, z, alpha)
+    tables = tables_of(chunk, z, alpha, N_WORDS, BETA)
     every_token.sequential(tokens_of(chunk), tables, z, KEY)
     np.testing.assert_array_equal(z, expected)
     assert_counts(tables, chunk, z)
 
 
 def run_diagonals(chunk, z, alpha, parts, threads):
-    z, tables = z.copy(), tables_of(chunk, z, alpha)
+    z, tables = z.copy(), tables_of(chunk, z, alpha, N_WORDS, BETA)
     with ThreadPoolExecutor(threads) as pool:
         every_token.diagonals(tokens_of(chunk), tables, z, KEY, parts, pool)
     assert_counts(tables, chunk, z)

@@ -7,11 +7,11 @@ import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.launch import launch, synchronize
-from corpusmill.kernels.cuda.lda import collapsed, document_counts, esca
+from corpusmill.kernels.cuda.lda import document_counts, esca, minibatch
 from corpusmill.kernels.cuda.memory import cached_copy
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram
-from corpusmill.kernels.lda import collapsed as cpu_collapsed
+from corpusmill.kernels.lda import minibatch as cpu_minibatch
 from corpusmill.kernels.lda.counts import count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock, make_prior
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
@@ -44,14 +44,14 @@ def test_full_w2v_without_a_ring_makes_the_updates_of_the_cpu():
 def test_immediate_updates_equal_delayed_ones_if_no_two_tokens_of_a_batch_share_a_word():
     # Eight documents of one token each. With one document per mini-batch, no draw depends on another one of its batch.
     chunk = make_chunk(0, np.arange(9), np.arange(8, dtype=np.uint32) % 4)
-    tokens = cpu_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+    tokens = cpu_minibatch.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
     z = np.array([0, 1, 2, 3, 3, 2, 1, 0], np.uint16)
     for documents in (1, 8):
         drawn = []
         for draw in aga_lda.FORMS.values():
             tables = aga_lda.tables_of(tokens, z, 8, 4, 5)
             drawn.append(z.copy())
-            with mock.patch.multiple(collapsed, BLOCKS=1):
+            with mock.patch.multiple(minibatch, BLOCKS=1):
                 draw(tokens, tables, drawn[-1], random.key(1), chunk.doc_ptr, documents)
         if documents == 1:
             np.testing.assert_array_equal(*drawn)

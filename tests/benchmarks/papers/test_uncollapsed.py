@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.lda.collapsed import CountTables, Tokens
+from corpusmill.kernels.lda.minibatch import CountTables, Tokens
 from helpers import naive
 from helpers.lda_cases import dense_counts, random_topics, small_chunk, word_order
 

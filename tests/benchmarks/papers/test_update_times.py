@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda import collapsed
+from corpusmill.kernels.lda import minibatch
 
 from benchmarks.papers.kernels import every_token
 from benchmarks.papers.lda_samplers import count_tables
@@ -19,7 +19,7 @@ def example():
     doc_ptr = np.r_[0, np.cumsum(rng.integers(5, 30, 12))]
     words = rng.integers(0, 40, doc_ptr[-1]).astype(np.uint32)
     chunk = make_chunk(0, doc_ptr, words)
-    tokens = collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+    tokens = minibatch.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
     z = rng.integers(0, 7, len(words)).astype(np.uint16)
     return doc_ptr, tokens, z
 
@@ -49,6 +49,6 @@ def test_with_immediate_updates_it_is_the_sequential_sampler():
 def test_with_delayed_updates_it_is_the_sampler_of_mini_batches():
     doc_ptr, tokens, z = example()
     expected, tables = z.copy(), tables_of(tokens, z)
-    collapsed.minibatch(tokens, tables_of(tokens, z), expected, KEY, doc_ptr, 5)
+    minibatch.minibatch(tokens, tables_of(tokens, z), expected, KEY, doc_ptr, 5)
     minibatches(tokens, tables, z, KEY, doc_ptr, 5, COMBINATIONS["all delayed"])
     np.testing.assert_array_equal(z, expected)

@@ -3,6 +3,8 @@
 import dataclasses
 import gzip
 import json
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.bags import MAX_DOCUMENT_TOKENS, check_lengths
 from corpusmill.io.readers.batches import ReadOptions
-from corpusmill.io.readers.open import open_in_memory
+from corpusmill.io.readers.edges import read_edges
+from corpusmill.io.readers.open import FORMATS, FORMATS_OF_OPTION, open_in_memory, open_source
 from corpusmill.io.readers.reader import PARTITION_BYTES, line_partitions
 from corpusmill.io.readers.source import find_files
+from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.ingest.job import IngestOptions
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 
 
@@ -42,9 +48,55 @@ def test_an_empty_list_of_files_is_refused(tmp_path, monkeypatch, source, match)
     refuses(source, match)
 
 
-def test_a_vocabulary_file_for_text(tmp_path):
-    with pytest.raises(ValueError, match=r"vocabulary_file applies to docword, .*x\.txt is lines"):
-        read(write_lines(tmp_path / "x.txt", "a"), vocabulary_file="v.txt")
+#: Another value than the default of each option that some formats do not have.
+OTHER_VALUES = {
+    **dict.fromkeys(("text", "tokens", "key", "vocabulary_file", "keys_file"), "x"),
+    **dict.fromkeys(("transpose", "binarize", "zero_based"), True),
+    **dict.fromkeys(("keep", "columns"), ("x",)),
+    **dict.fromkeys(("delimiter", "quote", "escape"), "|"),
+    "null_text": "empty",
+    "on_bad_line": "skip",
+    "max_bad_lines": 3,
+    "encoding_errors": "replace",
+    "names": "name",
+    "encoding": "utf-16",
+    "token_pattern": r"\w",
+    "layer": "raw/X",
+    "feature_type": "Peaks",
+    "format": "jsonl",
+}
+
+
+def test_each_option_that_only_some_formats_have_is_declared():
+    assert FORMATS_OF_OPTION.keys() == OTHER_VALUES.keys()
+    assert FORMATS_OF_OPTION.keys() == {field.name for field in fields(ReadOptions)} | {"token_pattern"}
+
+
+@pytest.mark.parametrize("format_name", [*FORMATS, "demo"])
+@pytest.mark.parametrize("option", sorted(FORMATS_OF_OPTION.keys() - {"format"}))
+def test_an_option_that_a_format_does_not_have_is_refused(tmp_path, option, format_name):
+    if format_name in FORMATS_OF_OPTION[option]:
+        return
+    path = "demo:kjv" if format_name == "demo" else str(tmp_path / "x")
+    write_lines(tmp_path / "x", ["a"])
+    options = {} if format_name == "demo" else {"format": format_name}
+    if format_name in ("zarr", "10x-mtx"):
+        path = str(tmp_path)
+    with pytest.raises(ValueError, match=rf"^{option} applies to .*, but .* is {format_name}$"):
+        open_source(path, IngestOptions(**options | {option: OTHER_VALUES[option]}))
+
+
+@pytest.mark.parametrize(
+    "data", [["one fish"], pa.table({"text": ["one fish"]}), scipy.sparse.eye_array(2, format="csr", dtype=int)]
+)
+@pytest.mark.parametrize("option", sorted(FORMATS_OF_OPTION))
+def test_an_option_that_data_in_memory_do_not_have_is_refused(option, data):
+    try:
+        open_in_memory(data, IngestOptions(**{option: OTHER_VALUES[option]}))
+    except ValueError as error:
+        assert f"{option} applies to " in str(error)
+    else:
+        assert any(name.endswith("in memory") for name in FORMATS_OF_OPTION[option])
 
 
 @pytest.mark.parametrize(
@@ -190,7 +242,8 @@ def test_null_text(tmp_path):
     "line, match",
     [
         ('{"text": "a"', "line 2: not valid JSON"),
-        ("[1]", "line 2: a JSON list where an object is needed; write one object per line"),
+        ("[1]", r"line 2: '\[1\]', where a JSON object is needed; jq -c '\.\[\]' makes lines of a list"),
+        ('"a"', r"line 2: '\"a\"', where a JSON object is needed; jq -c '\{text: \.\}' makes objects"),
         ('{"body": "a", "id": 1}', "line 2: no text .no field .text. among 'body', 'id'.; name the field with text="),
         ('{"text": 5}', "line 2: field 'text' is 5 where a string is needed"),
         ('{"text": ["a"]}', "line 2: field 'text' is .* where a string is needed"),
@@ -281,7 +334,7 @@ def test_columns_without_text_are_refused(tmp_path, columns, options, match):
 
 def test_a_parquet_file_in_another_format_is_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("no")
-    refuses(tmp_path / "x.parquet", r"x\.parquet: not a Parquet file")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: not a whole Parquet file")
 
 
 @pytest.mark.parametrize(
@@ -448,8 +501,14 @@ def test_an_unknown_option_is_refused(tmp_path, option):
         (b"PK\x03\x04" + bytes(26) + b"[Content_Types].xml", "a zip archive or a document of Office"),
         (b"\x89HDF\r\n\x1a\n" + bytes(90), "choose format=h5ad or format=10x-h5"),
         (b"FEA1" + bytes(9), "Feather of version 1"),
+        (b"<!DOCTYPE html>\n<p>one</p>\n", "HTML or XML; convert it to text, CSV or JSONL, or choose the format"),
+        (b"\xef\xbb\xbf\n<?xml version='1.0'?>\n<doc>one</doc>\n", "HTML or XML; convert it"),
+        (b"\x93NUMPY\1\0" + bytes(9), "an array of NumPy"),
+        (b"SQLite format 3\0" + bytes(9), "a database of SQLite"),
+        (b"Obj\1" + bytes(9), "a file of Avro"),
+        (b"\x04\x22\x4d\x18" + bytes(9), "compressed by LZ4"),
+        (b"%!PS-Adobe-3.0\n", "a file of PostScript"),
     ],
-    ids=["pdf", "rtf", "gzip", "zip", "hdf5", "feather"],
 )
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.csv", "x.jsonl"])
 def test_files_of_no_format_are_refused_by_content(tmp_path, name, content, match):
@@ -461,3 +520,94 @@ def test_json_lines_of_another_name_are_not_taken_for_text(tmp_path):
     write_jsonl(tmp_path / "x.log", [{"text": "one"}, {"text": "two"}])
     refuses(tmp_path / "x.log", "the lines are JSON objects .*: jsonl, or lines if this is text")
     assert read(tmp_path / "x.log", format="jsonl")[1] == [["one"], ["two"]]
+
+
+@pytest.mark.parametrize("name", ["x.yaml", "x.yml", "x.toml", "x.ipynb"])
+def test_files_whose_words_are_also_those_of_their_format_are_refused_by_name(tmp_path, name):
+    path = write_lines(tmp_path / name, ["text: one fish"])
+    refuses(path, "; convert it to text, CSV or JSONL, or choose the format with the option format")
+    assert read(path, format="lines")[1] == [["text", "one", "fish"]]
+
+
+#: A file of each format of text.
+UTF16 = {
+    "x.txt": "one fish\n",
+    "x.csv": "text\none fish\n",
+    "x.jsonl": '{"text": "one fish"}\n',
+    "x.mtx": "%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 1\n",
+    "docword.x.txt": "1\n1\n1\n1 1 1\n",
+    "x.svm": "1 1:1\n",
+}
+
+
+@pytest.mark.parametrize("name", UTF16)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_in_utf16_is_named_with_and_without_a_mark(tmp_path, name, encoding):
+    (tmp_path / name).write_bytes(UTF16[name].encode(encoding))
+    options = {"format": "lines"} if name == "x.txt" else {}
+    way_out = rf"encoding={encoding}" if name in ("x.txt", "x.csv", "x.jsonl") else rf"iconv -f {encoding}"
+    refuses(tmp_path / name, rf"text in {encoding.upper()}; .*{way_out}", **options)
+    if name in ("x.txt", "x.csv", "x.jsonl"):
+        assert read(tmp_path / name, encoding=encoding, **options)[1] == [["one", "fish"]]
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.mtx", "docword.x.txt", "x.svm", "x.mallet", "x.edges"])
+@pytest.mark.parametrize("n_lines", [1, 2])
+def test_lines_that_end_in_carriage_returns_only_are_refused(tmp_path, name, n_lines):
+    content = UTF16.get(name, "a b c\n") * n_lines
+    if name == "x.txt":
+        assert len(read(write_lines(tmp_path / name, ["a\rb", "c"]))[1]) == 2
+    (tmp_path / name).write_bytes(content.replace("\n", "\r").encode())
+    options = {"format": "mallet"} if name == "x.mallet" else {}
+    reads = read_edges if name == "x.edges" else partial(read, **options)
+    if content.count("\n") == 1 and name != "x.edges":
+        assert reads(str(tmp_path / name))
+    elif content.count("\n") > 1:
+        with pytest.raises(DataError, match=rf"{name}, line 1: carriage returns, but no line ends; convert the file"):
+            reads(str(tmp_path / name))
+
+
+def test_a_carriage_return_within_the_last_line_is_part_of_it_however_long_the_file_is(tmp_path):
+    for n_lines in (2, 40):
+        (tmp_path / "x.txt").write_bytes((b"boat " * 20_000 + b"\n") * n_lines + b"one\rtwo")
+        assert read(tmp_path / "x.txt")[1][-1] == ["one", "two"]
+
+
+def test_words_of_a_vocabulary_may_end_in_carriage_returns(tmp_path):
+    (tmp_path / "words.txt").write_bytes(b"boat\rsea\r")
+    (tmp_path / "x.svm").write_text("1 1:2 2:1\n")
+    assert read(tmp_path / "x.svm", vocabulary_file=str(tmp_path / "words.txt"))[1]
+
+
+def test_numbers_are_no_text_in_utf16(tmp_path):
+    np.arange(1, 300, dtype=np.int16).tofile(tmp_path / "x.txt")
+    refuses(tmp_path / "x.txt", "binary data")
+
+
+def test_binary_data_with_the_name_of_csv_are_refused(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"\0\1\2,\3\n")
+    refuses(tmp_path / "x.csv", r"x\.csv: binary data, not CSV")
+
+
+def test_nan_of_json_is_a_missing_value(tmp_path):
+    path = write_jsonl(tmp_path / "x.jsonl", [{"text": "one fish", "id": 1}, {"text": float("nan"), "id": 2}])
+    refuses(path, r"line 2: no text \('text' is null\)")
+    assert read(path, null_text="empty")[1] == [["one", "fish"], []]
+    refuses(write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": float("nan")}]), "no key", key="id")
+    corpus = ingest(
+        write_jsonl(tmp_path / "x.jsonl", [{"text": "one", "n": float("nan")}, {"text": "two", "n": 1}]),
+        str(tmp_path / "corpus"),
+        keep=["n"],
+    )
+    assert corpus.documents["n"].to_pylist() == [None, 1]
+
+
+@pytest.mark.parametrize("save", [lambda path: np.savez(path, a=np.eye(2)), lambda path: path.write_text("one fish")])
+def test_a_file_of_npz_that_has_no_sparse_matrix_is_refused_in_one_sentence(tmp_path, save):
+    save(tmp_path / "x.npz")
+    for reads in (read, read_edges):
+        with pytest.raises(DataError) as caught:
+            reads(str(tmp_path / "x.npz"))
+        assert str(caught.value) == (
+            f"{tmp_path}/x.npz: not a sparse matrix that scipy.sparse.save_npz wrote, or a damaged one"
+        )

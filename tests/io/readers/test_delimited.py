@@ -78,22 +78,21 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("size", [9, 1 << 22])
-def test_a_table_is_read_as_it_was_written(tmp_path_factory, monkeypatch, name, size):
-    monkeypatch.setattr(delimited, "BATCH_BYTES", size)
+def test_a_table_is_read_as_it_was_written(tmp_path, monkeypatch, name):
     write, options = WRITERS[name]
-    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    path = tmp_path / "x.csv"
 
-    @settings(max_examples=150, deadline=None)
-    @given(TABLES)
-    def check(table):
+    @settings(max_examples=150)
+    @given(TABLES, st.sampled_from([9, 1 << 22]))
+    def check(table, size):
+        monkeypatch.setattr(delimited, "BATCH_BYTES", size)
         path.write_bytes(write(table).encode())
         assert texts_of(path, **options) == table
 
     check()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(FIELDS.filter(lambda f: not set(f) & set("\t\n")), FIELDS.filter(lambda f: not set(f) & set("\t\n")))
@@ -105,7 +104,7 @@ def test_without_quotes_every_line_is_a_document(tmp_path_factory, table):
     assert texts_of(path, quote="none") == table
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(FIELDS.filter(lambda f: "\n" not in f), min_size=1, max_size=9))
 def test_a_file_gives_the_rows_of_python_or_an_error_with_a_line(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("csv") / "x.csv"
@@ -155,7 +154,7 @@ def test_a_wrong_quote_in_a_header_is_refused_as_such(tmp_path, header, skip):
 STRAY_QUOTES = ['1,"he said "hi" to"', '1,"a 5" disk"', '"the "x"",y']
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TABLES, st.lists(st.tuples(st.integers(0, 8), st.sampled_from(STRAY_QUOTES)), max_size=3))
 def test_a_row_with_a_stray_quote_is_skipped_alone(tmp_path_factory, table, bad):
     path = tmp_path_factory.mktemp("csv") / "x.csv"

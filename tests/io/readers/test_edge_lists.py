@@ -412,6 +412,13 @@ COLLECTIONS = {
     "names of one stem": ("node1 node2\nnode2 node3\n", {}, [("node1", "node2"), ("node2", "node3")], None),
     "hashtags": ("#a\t#b\n#b\tc\n", {"comments": ""}, [("#a", "#b"), ("#b", "c")], None),
     "hashtags, comments": ("#a\t#b\nb\tc\n", {}, [("b", "c")], "1 of 1 comment may be edges, such as '#a"),
+    "a node like a mark": (
+        "a b\n% a\nb %\n",
+        {},
+        [("a", "b"), ("b", "%")],
+        "1 of 1 comment may be edges, such as '% a",
+    ),
+    "comments of one word": ("# Friends\n\na b\n# foes\n", {}, [("a", "b")], None),
     "quotes as letters": ('"\ta\na\tb\n', {"quote": "none"}, [('"', "a"), ("a", "b")], None),
     "a weight of 0": ("a b 0\nb c 2\n", {}, [("b", "c", 2.0)], "1 edge of weight 0 left out"),
     "times": (

@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import json
+import re
 import warnings
 
 import numpy as np
@@ -65,7 +67,7 @@ def test_matrices_that_cannot_be_a_graph_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"the weight -2\.0"):
         graph_of(scipy.sparse.csr_matrix([[0, -2.0], [-2.0, 0]]), tmp_path / "graph")
     (tmp_path / "m.npz").write_bytes(b"no matrix")
-    with pytest.raises(DataError, match="not a npz file of a sparse matrix"):
+    with pytest.raises(DataError, match="not a sparse matrix that"):
         graph_of(str(tmp_path / "m.npz"), tmp_path / "graph")
     (tmp_path / "m.mtx.gz").write_bytes(gzip.compress(b"%%MatrixMarket matrix coordinate real general\n")[:-8])
     with pytest.raises(DataError, match=r"m\.mtx\.gz, after line 0: the gzip data is cut off"):
@@ -291,3 +293,44 @@ def test_pairs_of_which_some_are_listed_in_both_directions_are_noted(tmp_path, l
     ] * is_noted
     with warnings.catch_warnings(action="error"):
         read_edges(str(tmp_path / "edges.csv"), EdgeOptions(directed=True))
+
+
+@pytest.mark.parametrize("option", sorted(edges.FORMATS_OF_OPTION))
+@pytest.mark.parametrize("form", [*edges.FORMATS, "matrix", "table", "graph"])
+def test_an_option_that_a_container_does_not_have_is_refused(tmp_path, form, option):
+    networkx = pytest.importorskip("networkx")
+    (tmp_path / "x").write_text("")
+    others = {
+        "matrix": (scipy.sparse.eye_array(2), "a matrix in memory"),
+        "table": (pa.table({"source": ["a"], "target": ["b"]}), "a table in memory"),
+        "graph": (networkx.Graph([(1, 2)]), "a graph of networkx"),
+    }
+    source, name = others.get(form, (str(tmp_path / "x"), form))
+    given = {} if form in others else {"format": form}
+    if name not in edges.FORMATS_OF_OPTION[option]:
+        value = {"header": True, "format": "npz", "comments": ""}.get(option, "|")
+        with pytest.raises(ValueError, match=rf"^{option} applies to .*, but .* is {name}$"):
+            read_edges(source, EdgeOptions(**given | {option: value}))
+
+
+def test_a_direction_that_a_graph_does_not_have_is_refused():
+    networkx = pytest.importorskip("networkx")
+    with pytest.raises(ValueError, match="this graph of networkx has no direction"):
+        read_edges(networkx.Graph([(1, 2)]), EdgeOptions(directed=True))
+
+
+@pytest.mark.parametrize("ending", [".gml", ".graphml", ".gexf", ".net", ".g6", ".adjlist", ".json", ".jsonl"])
+def test_graphs_in_other_formats_are_refused_with_the_way_out(tmp_path, ending):
+    networkx = pytest.importorskip("networkx")
+    writers = {".net": "write_pajek", ".g6": "write_graph6"}
+    path, graph = tmp_path / f"x{ending}", networkx.Graph([(0, 1), (1, 2)])
+    if ending.startswith(".json"):
+        path.write_text(json.dumps(networkx.node_link_data(graph)))
+    else:
+        getattr(networkx, writers.get(ending, f"write_{ending[1:]}"))(graph, path)
+    with pytest.raises(DataError, match=r"read it with networkx\.(\w+) and pass the graph") as caught:
+        read_edges(str(path))
+    name = re.search(r"networkx\.(\w+)", str(caught.value))
+    if not ending.startswith(".json"):
+        read = getattr(networkx, name[1])(path)
+        assert read_edges(networkx.Graph(read)).names.to_pylist() == ["0", "1", "2"]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 import scipy.sparse
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.io.readers.bags import BATCH_TOKENS
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_in_memory, open_source
@@ -180,11 +180,53 @@ def test_parquet_is_cut_at_row_groups(tmp_path):
     assert [k for b in batches for k in b.keys.to_pylist()] == [f"x.parquet:{i}" for i in range(1, 40_001)]
 
 
-def test_a_folder_of_files(tmp_path):
-    for name, text in (("b/two", "zwei\nlines"), ("a/one.txt", "eins"), ("b/.hidden", "no"), ("_SUCCESS", "no")):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert read(tmp_path) == (["a/one.txt", "b/two"], [["eins"], ["zwei", "lines"]])
+#: What programs write beside the documents a/one.txt and b/two.
+NO_DOCUMENTS = (
+    *("b/.hidden", "_SUCCESS", "_temporary/0/part", "a/.one.txt.crc", ".DS_Store", "a/Thumbs.db", "desktop.ini"),
+    *("a/.one.txt.swp", ".git/x"),
+)
+COPIES = ("a/one.txt~", "a/#one.txt#", "a/one.txt.bak", "a/one.txt.orig", "_drafts/three.txt")
+
+
+@pytest.fixture
+def with_copies(tmp_path):
+    """A folder whose name is like a pattern, with documents, and with what programs write beside them."""
+    folder = tmp_path / "_x[1]"
+    others = dict.fromkeys((*NO_DOCUMENTS, *COPIES), "no")
+    for name, text in {"b/two": "zwei\nlines", "a/one.txt": "eins", "a/app.log.old": "drei"}.items() | others.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_folder_is_read_without_what_programs_write_beside_documents(with_copies):
+    with pytest.warns(
+        DataWarning, match=rf"{len(COPIES)} files left out, such as .*: names .* if a pattern names them"
+    ):
+        found = read(with_copies, format="text")
+    assert found == (["a/app.log.old", "a/one.txt", "b/two"], [["drei"], ["eins"], ["zwei", "lines"]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_marks_alone_are_no_notice(tmp_path):
+    write_lines(tmp_path / "one.txt", ["one fish"])
+    (tmp_path / "_SUCCESS").touch()
+    assert read(tmp_path)[1] == [["one", "fish"]]
+
+
+def test_a_pattern_reads_all_but_hidden_files_that_it_does_not_name(tmp_path):
+    for name in (*COPIES, *NO_DOCUMENTS):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("no")
+    for pattern in ("a/*.bak", "a/*~", "a/#*#", "[_a]*", "?drafts/*", ".git/*", "a/.one.*"):
+        assert find_files(tmp_path / pattern)
+    assert [file.name for file in find_files(tmp_path / "*/*") if file.name.split("/")[-1].startswith(".")] == []
+
+
+def test_a_copy_is_a_document_if_the_file_itself_is_not_there(tmp_path):
+    write_lines(tmp_path / "a.orig", "boat")
+    write_lines(tmp_path / "b.orig", "sea")
+    assert [file.name for file in find_files(tmp_path)] == ["a.orig", "b.orig"]
 
 
 @pytest.mark.parametrize("name", ["File::Spec.txt", "a*b?.txt", "[a]#1.txt", "5%20.txt", "naïve 猫.txt", "a\nb.txt"])
@@ -313,6 +355,23 @@ def test_matrixmarket(tmp_path, field):
     counts = np.minimum(COUNTS, 1) if field == "pattern" else COUNTS
     scipy.io.mmwrite(tmp_path / "x.mtx", scipy.sparse.csr_matrix(counts), field=field, comment="two\nlines")
     np.testing.assert_array_equal(counts_of(read(tmp_path / "x.mtx")[1], ["0", "1", "2", "3"]), counts)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("field", ["integer", "pattern"])
+@pytest.mark.parametrize("blank", ["\n", " \t\n", "\r\n"])
+def test_matrixmarket_with_blank_lines_is_read_as_scipy_does(tmp_path, field, blank, transpose):
+    path = tmp_path / "x.mtx"
+    scipy.io.mmwrite(path, scipy.sparse.csr_matrix(COUNTS), field=field)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + blank + blank.join(lines[3:]) + blank)
+    expected = scipy.io.mmread(path).toarray()
+    found = counts_of(read(path, transpose=transpose)[1], [str(i) for i in range(5 if transpose else 4)])
+    np.testing.assert_array_equal(found, expected.T if transpose else expected)
+    path.write_text(path.read_text() + "\n9 9 9\n"[: None if field == "integer" else -3])
+    line = len(path.read_text().splitlines())
+    with pytest.raises(DataError, match=rf"x\.mtx, line {line}: the \w+ 9 is not in 1\.\."):
+        read(path, transpose=transpose)
 
 
 @pytest.mark.parametrize("zero_based", [False, True])

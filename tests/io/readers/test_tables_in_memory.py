@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF
@@ -179,3 +180,29 @@ def test_lists_of_dictionary_values_in_several_row_groups_are_read(tmp_path):
     tokens = pa.array([["one", "fish"], ["two"], ["one"], []], pa.list_(pa.dictionary(pa.int32(), pa.string())))
     pq.write_table(pa.table({"tokens": tokens}), tmp_path / "a.parquet", row_group_size=1)
     assert read(str(tmp_path / "a.parquet"), tokens="tokens")[1] == tokens.to_pylist()
+
+
+@pytest.mark.parametrize("make", [pa.list_, pa.large_list, pa.list_view, pa.large_list_view])
+@pytest.mark.parametrize("form", ["memory", "arrow", "parquet"])
+def test_all_types_of_lists_of_strings_are_tokens(tmp_path, form, make):
+    table = pa.table({"c": pa.array([["aa", "bb"], None, ["cc"], []], make(pa.string()))})
+    expected = [["aa", "bb"], [], ["cc"], []]
+    options = {"tokens": "c", "null_text": "empty"}
+    if form == "memory":
+        assert collect(open_in_memory(table, ReadOptions(**options)))[1] == expected
+        return
+    write = pq.write_table if form == "parquet" else pyarrow.feather.write_feather
+    write(table, str(tmp_path / f"x.{form}"))
+    assert read(tmp_path / f"x.{form}", **options)[1] == expected
+
+
+@pytest.mark.parametrize("option", ["text", "tokens", "key"])
+def test_maps_are_refused_with_their_column(tmp_path, option):
+    table = pa.table({"c": pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())), "text": ["aa"]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    for reads in (
+        lambda: collect(open_in_memory(table, ReadOptions(**{option: "c"}))),
+        lambda: read(tmp_path / "x.parquet", **{option: "c"}),
+    ):
+        with pytest.raises(DataError, match=r"row [01]: column 'c' is map<string, string.* needed"):
+            reads()

@@ -168,7 +168,7 @@ def test_occasional_failures_of_the_store_do_not_change_a_run(failing, corpus):
 # --- traits of other servers ---
 
 
-@pytest.mark.parametrize("trait", [ignore_conditions, refuse_conditions(501), refuse_conditions(400)])
+@pytest.mark.parametrize("trait", [ignore_conditions, refuse_conditions(501)])
 def test_a_store_without_conditional_writes_works_with_a_warning(bucket, s3_with, trait, corpus, caplog, monkeypatch):
     # A library that another test of this process has imported may have silenced loggers.
     caplog.set_level(logging.WARNING, logger="corpusmill")

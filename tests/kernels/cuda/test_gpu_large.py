@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.residents import RESIDENTS
-from corpusmill.kernels.lda import collapsed as cpu_collapsed
 from corpusmill.kernels.lda import esca as cpu_esca
+from corpusmill.kernels.lda import minibatch as cpu_minibatch
 from corpusmill.kernels.lda.counts import topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as cpu_hals
@@ -70,18 +70,18 @@ def test_lda_has_the_bits_of_the_cpu(chunks, n_topics):
 
 
 def test_mini_batches_of_lda_differ_from_the_cpu_by_rounding_only(chunks):
-    from corpusmill.kernels.cuda.lda import collapsed
+    from corpusmill.kernels.cuda.lda import minibatch
 
     chunk = chunks[0]
-    tokens = cpu_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+    tokens = cpu_minibatch.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
     z = np.random.default_rng(2).integers(0, 100, chunk.n_tokens).astype(np.uint16)
     B = np.zeros((N_WORDS, 100), np.int32)
     np.add.at(B, (tokens.words, z), 1)
     results = []
-    for module in (collapsed, cpu_collapsed):
-        A = cpu_collapsed.document_counts(tokens, z, chunk.n_documents, 100)
+    for module in (minibatch, cpu_minibatch):
+        A = cpu_minibatch.document_counts(tokens, z, chunk.n_documents, 100)
         alpha = np.full(100, 0.1, np.float32)
-        tables = cpu_collapsed.CountTables(A, B.copy(), B.sum(axis=0, dtype=np.int32), alpha, 0.01, 0.01 * N_WORDS)
+        tables = cpu_minibatch.CountTables(A, B.copy(), B.sum(axis=0, dtype=np.int32), alpha, 0.01, 0.01 * N_WORDS)
         drawn = z.copy()
         module.minibatch(tokens, tables, drawn, random.key(1), chunk.doc_ptr, 256)
         results.append(drawn)

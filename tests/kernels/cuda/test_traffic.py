@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.lda import collapsed as cuda_collapsed
 from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
+from corpusmill.kernels.cuda.lda import minibatch as cuda_minibatch
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
 from corpusmill.kernels.cuda.memory import cached_copy, share_residents
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
@@ -24,7 +24,7 @@ from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulat
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
-from corpusmill.kernels.lda import collapsed
+from corpusmill.kernels.lda import minibatch
 from corpusmill.kernels.lda.counts import WordCounts, count_words, topic_totals
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals, products
@@ -184,18 +184,18 @@ def test_counts_of_words_stay_on_the_device():
 
 def test_mini_batches_upload_counts_and_download_topics():
     chunk = lda_case()
-    tokens = collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+    tokens = minibatch.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
     z = np.random.default_rng(2).integers(0, K, chunk.n_tokens).astype(np.uint16)
-    A = collapsed.document_counts(tokens, z, chunk.n_documents, K)
+    A = minibatch.document_counts(tokens, z, chunk.n_documents, K)
     B = np.zeros((W, K), np.int32)
     np.add.at(B, (tokens.words, z), 1)
-    tables = collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), np.full(K, 0.1, np.float32), 0.1, 0.1 * W)
+    tables = minibatch.CountTables(A, B, B.sum(axis=0, dtype=np.int32), np.full(K, 0.1, np.float32), 0.1, 0.1 * W)
     documents = 2
     batches = -(-chunk.n_documents // documents)
 
     def draw():
-        with mock.patch.multiple(cuda_collapsed, BLOCKS=2):
-            cuda_collapsed.minibatch(tokens, tables, z, random.key(1), chunk.doc_ptr, documents)
+        with mock.patch.multiple(cuda_minibatch, BLOCKS=2):
+            cuda_minibatch.minibatch(tokens, tables, z, random.key(1), chunk.doc_ptr, documents)
 
     draw()
     again = Traffic(draw)

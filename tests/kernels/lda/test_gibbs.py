@@ -99,17 +99,17 @@ from corpusmill.kernels.simd import tiles
 assert tiles.BITS == int(sys.argv[1])
 sys.path[:0] = sys.argv[2].split(":")
 import test_gibbs
-for n_topics in (20, 50, 70, 400):
+for n_topics in map(int, sys.argv[3:]):
     test_gibbs.test_topics_drawn_from_random_ones_are_those_of_the_reference(n_topics)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bits", [128, 256])
-def test_registers_of_other_widths(bits):
+@pytest.mark.parametrize(("bits", "topics"), [(128, "20 70"), (256, "50 400")])
+def test_registers_of_other_widths(bits, topics):
     if bits >= tiles.BITS:
         pytest.skip("the other tests use the widest registers of this processor")
-    arguments = [str(bits), f"{Path(__file__).parent}:{Path(__file__).parents[2]}"]
+    arguments = [str(bits), f"{Path(__file__).parent}:{Path(__file__).parents[2]}", *topics.split()]
     subprocess.run([sys.executable, "-c", WIDTH, *arguments], check=True, env=os.environ | NARROW[bits])
 
 

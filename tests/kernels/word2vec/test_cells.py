@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpusmill.kernels import random
+from corpusmill.kernels.dealing import deal
 from corpusmill.kernels.simd import tiles
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
-from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
+from corpusmill.kernels.word2vec.dealing import BLOCK_ROWS, arrange, block_negatives
 from corpusmill.kernels.word2vec.pairs import split_pairs
 from corpusmill.kernels.word2vec.text import first_vectors, padded
 from helpers import naive_cells
@@ -88,7 +89,7 @@ def train_random_text(n_words, exponent, n_blocks, alpha, n_tokens=4000, rounds=
     words = np.random.default_rng(0).choice(n_words, n_tokens, p=shares / shares.sum()).astype(np.uint32)
     frequency = np.maximum(np.bincount(words, minlength=n_words), 1)
     keep = np.ones(n_words, np.float32)
-    dealing = arrange(deal(frequency.astype(float), n_blocks, random.key(1)), n_blocks)
+    dealing = arrange(deal(frequency, n_blocks, random.key(1), BLOCK_ROWS), n_blocks)
     negatives = block_negatives(dealing, frequency, keep, 0.75, 1 << 10, random.key(2))
     W_in, W_out = first_vectors(np.arange(n_words), 20, random.key(3)), np.zeros((n_words, padded(20)), np.float32)
     rows = [slice(a, b) for a, b in zip(dealing.bounds[:-1], dealing.bounds[1:], strict=True)]

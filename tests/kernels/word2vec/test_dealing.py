@@ -1,9 +1,10 @@
-"""How words are dealt to blocks, and the weights of the blocks' negatives."""
+"""The order of words in blocks, and the weights of the blocks' negatives."""
 
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal, table_size
+from corpusmill.kernels.dealing import deal
+from corpusmill.kernels.word2vec.dealing import BLOCK_ROWS, arrange, block_negatives, table_size
 from corpusmill.kernels.word2vec.text import keep_probability
 
 FREQUENCY = (1e6 / np.arange(1, 5001)).astype(np.int64)
@@ -11,33 +12,8 @@ KEEP = keep_probability(FREQUENCY, 1e-3)
 MASS = FREQUENCY * KEEP.astype(float)
 
 
-@pytest.mark.parametrize("n_blocks", [1, 8, 32])
-def test_blocks_have_equal_masses(n_blocks):
-    blocks = deal(MASS, n_blocks, random.key(1))
-    masses = np.bincount(blocks, MASS, n_blocks)
-    assert masses.max() < 1.01 * masses.mean()
-
-
-def test_each_seed_deals_differently_and_each_repetition_equally():
-    first, again, other = (deal(MASS, 8, random.key(seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert np.mean(first == other) < 0.3
-
-
-def test_words_without_mass_are_dealt_evenly():
-    blocks = deal(np.zeros(80), 8, random.key(1))
-    assert (np.bincount(blocks) == 10).all()
-
-
-def test_more_words_than_blocks_can_hold_are_refused_and_a_full_block_is_skipped():
-    with pytest.raises(ValueError, match=r"1 blocks hold 65,536 words, fewer than 65,537: take more"):
-        deal(np.ones(65_537), 1, random.key(1))
-    heavy_first = np.r_[1e9, np.ones(65_600)]
-    assert np.bincount(deal(heavy_first, 2, random.key(1))).tolist() == [65, 65_536]
-
-
 def test_an_arrangement_is_consistent_in_order_bounds_and_places():
-    blocks = deal(MASS, 8, random.key(1))
+    blocks = deal(MASS, 8, random.key(1), BLOCK_ROWS)
     order, bounds, places = arrange(blocks, 8)
     np.testing.assert_array_equal(places >> 16, blocks)
     np.testing.assert_array_equal(order[bounds[places >> 16] + (places & 0xFFFF)], np.arange(5000))
@@ -46,7 +22,7 @@ def test_an_arrangement_is_consistent_in_order_bounds_and_places():
 
 
 def test_the_weights_make_the_expected_negatives_those_of_the_whole_vocabulary():
-    dealing = arrange(deal(MASS, 8, random.key(1)), 8)
+    dealing = arrange(deal(MASS, 8, random.key(1), BLOCK_ROWS), 8)
     found = block_negatives(dealing, FREQUENCY, KEEP, 0.75, 1 << 15, random.key(2))
     expected = np.zeros(5000)
     for block in range(8):
@@ -69,7 +45,7 @@ def test_blocks_without_words_have_harmless_negatives():
 
 def test_nearly_all_words_of_a_large_vocabulary_are_negatives_in_each_step():
     frequency = np.maximum(5, 1_000_000 // np.arange(1, 68_001))
-    dealing = arrange(deal(frequency.astype(float), 8, random.key(1)), 8)
+    dealing = arrange(deal(frequency.astype(float), 8, random.key(1), BLOCK_ROWS), 8)
     rows = np.diff(dealing.bounds)
     size = table_size(rows.max())
     found = block_negatives(dealing, frequency, np.ones(68_000, np.float32), 0.75, size, random.key(2))

@@ -45,7 +45,7 @@ def test_a_device_is_chosen_if_there_are_kernels_for_it():
 
 
 MODULES = {
-    "lda.collapsed": interfaces.MiniBatchKernels,
+    "lda.minibatch": interfaces.MiniBatchKernels,
     "lda.esca": interfaces.EscaKernels,
     "nmf.hals": interfaces.HalsKernels,
     "nmf.sums": interfaces.FactorSums,

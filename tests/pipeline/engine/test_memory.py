@@ -52,6 +52,7 @@ def test_tasks_reuse_the_memory_of_arrays(client):
     assert_most_reuse_memory(client, ARRAY_BYTES)
 
 
+@pytest.mark.slow
 def test_large_arrays_share_memory_of_five_percent_of_the_limit():
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
         OnDask(client)

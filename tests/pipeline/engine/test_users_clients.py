@@ -82,6 +82,7 @@ def apply(n_components):
     return model.partial_fit(TEXTS).transform(TEXTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [fit_here, fit_on_the_client, fit_on_the_workers_client, apply])
 def test_more_trainings_in_tasks_than_the_cluster_has_threads_end_with_the_same_bits(cluster, task):
     with Client(cluster, set_as_default=False) as client:

@@ -1,16 +1,18 @@
 """An ingest counts the bad lines that it skips, keeps them in quarantine, and has a limit for them."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 
 import pytest
 from corpusmill import ingest
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.pipeline.publishing.retrain import retrain
 from corpusmill.pipeline.publishing.versions import Versions
 from helpers.documents import corpus_files
 from helpers.nightly import BOATS, BREAD, call, configuration, write_configuration, write_day, write_first_days
+from helpers.sources import write_jsonl
 
 
 @pytest.fixture
@@ -45,11 +47,49 @@ def test_headers_within_a_file_of_csv_are_counted(tmp_path, n_files, line_end, b
         warnings.simplefilter("always")
         corpus = ingest(str(tmp_path / "x.csv"), str(tmp_path / "corpus"), on_bad_line="skip", max_bad_lines=9)
     assert corpus.n_documents == 3 * n_files - 1
-    said = {1: [], 2: ["1 row is"], 3: ["2 rows are"]}[n_files]
     found = [str(one.message) for one in caught if "header" in str(one.message)]
-    assert [
-        one.removeprefix(f"{corpus.url}: ").partition(" the header of a CSV file again")[0] for one in found
-    ] == said
+    said = (
+        rf"{corpus.url}: {tmp_path}/x\.csv, line {len(lines) + 1}: this row is the header .* \({n_files - 1} such row"
+    )
+    assert [bool(re.match(said, one)) for one in found] == [True] * (n_files > 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"tokens": "tokens"}, {"key": "id"}, {"keep": ["date"]}])
+def test_half_characters_of_json_are_counted(tmp_path, options):
+    rows = [{"text": BOATS, "tokens": ["aa"], "id": "a", "date": "1", "emoji": "\U0001f600 \ud800"} for _ in range(4)]
+    for row in rows[1:3]:
+        row |= {"text": f"{BOATS} \udc00", "tokens": ["b\ud83d"], "id": "b\ud83d", "date": "\ud83d"}
+    path = write_jsonl(tmp_path / "x.jsonl", rows)
+    with pytest.warns(DataWarning, match=r"x\.jsonl, line 2: this line has half of a character.* \(2 such rows\)"):
+        ingest(path, str(tmp_path / "corpus"), **options)
+    whole = write_jsonl(tmp_path / "whole.jsonl", [rows[0]])
+    with warnings.catch_warnings(action="error"):
+        ingest(whole, str(tmp_path / "other"), **options)
+
+
+#: Rows in which two quotes, which are letters, pair up over several lines, and rows whose fields have several lines.
+QUOTED = {
+    "last column": ('id,text\n1,"aa\n2,bb\n3,cc"\n4,dd\n', "lines 2 to 4"),
+    "first column": ('text,id\nzz,0\n"aa,1\nbb,2\ncc",3\ndd,4\n', "lines 3 to 5"),
+    "carriage returns": ('id,text\r\n\r\n1,"aa\r\n2,bb"\r\n4,dd\r\n', "lines 3 to 4"),
+    "besides escapes": ('id,text\n0,"z""z\n"\n1,"aa\n2,bb"\n5,"a\n6,b"\n', "lines 4 to 5"),
+    "prose": ('id,text\n1,"Dear all, hello\nDear Bob, hello"\n2,"dd\nee, ff"\n', None),
+    "a paragraph": ('text,id\n"Dear Bob,\n\nsee you, Ann",1\n', None),
+    "some by chance": ('text,id\n"a\nb",1\n"a,1\nb",1\n', None),
+    "one column": ('text\n"a\nb"\n', None),
+}
+
+
+@pytest.mark.parametrize("content, lines", QUOTED.values(), ids=QUOTED)
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_field_in_quotes_that_holds_rows_is_noted(tmp_path, content, lines, slow):
+    (tmp_path / "x.csv").write_bytes(content.encode())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ingest(str(tmp_path / "x.csv"), str(tmp_path / "corpus"), token_pattern=r"\w", escape="\\" if slow else None)
+    said = [str(one.message) for one in caught]
+    assert len(said) == bool(lines)
+    assert all(f"x.csv, {lines}: a field in quotes has several lines" in one for one in said)
 
 
 def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):

@@ -13,6 +13,7 @@ import dask.array
 import numpy as np
 import pandas
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from corpusmill.io.errors import DataError
@@ -455,6 +456,27 @@ def test_a_key_is_text_or_a_number(tmp_path, key):
     (tmp_path / "x.jsonl").write_text(f'{{"id": {key}, "text": "one two"}}\n')
     with pytest.raises(DataError, match=r"x.jsonl, line 1: the key in 'id' is (an object|a list)"):
         ingest(tmp_path / "x.jsonl", tmp_path / "corpus", key="id")
+
+
+@pytest.mark.parametrize(
+    "keys", [[3.0, 1.5, -0.0, 1e22, 1e-7, 0.1], [True, False], [1, 2**62, -5], ["007", "1.0", "1e5", "TRUE", " a"]]
+)
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "pandas", "rows"])
+def test_a_number_is_the_same_key_in_every_container(tmp_path, form, keys):
+    rows = [{"id": key, "text": "one two"} for key in keys]
+    table = pa.Table.from_pylist(rows)
+    sources = {"pandas": table.to_pandas(), "rows": rows}
+    pq.write_table(table, tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = ingest(sources.get(form, str(tmp_path / f"x.{form}")), tmp_path / "corpus", key="id")
+    assert corpus.documents["key"].to_pylist() == table["id"].cast(pa.string()).to_pylist()
+
+
+@pytest.mark.parametrize("option", ["key", "text"])
+def test_a_type_of_pandas_that_is_stored_as_other_numbers_is_refused(tmp_path, option):
+    table = pandas.DataFrame({"text": ["one", "two"], "month": pandas.period_range("2026-01", periods=2, freq="M")})
+    with pytest.raises(DataError, match=r"column 'month' is extension<pandas\.period.* where text is needed"):
+        ingest(table, tmp_path / "corpus", **{option: "month"})
 
 
 def test_options_may_be_values_of_numpy(tmp_path):

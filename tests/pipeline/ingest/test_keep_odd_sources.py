@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import ingest
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.pipeline.commands.cli.main import main
 
 TEXT = "ship sea"
@@ -183,3 +183,34 @@ def test_decimals_beyond_the_digits_of_the_type_become_text(tmp_path):
     values = pa.array([Decimal("1" * 39)], pa.decimal256(50, 0))
     pq.write_table(pa.table({"text": [TEXT], "n": values}), tmp_path / "a.parquet")
     assert keep(str(tmp_path / "a.parquet"), tmp_path, "n")["n"].to_pylist() == ["1" * 39]
+
+
+@pytest.mark.parametrize("values", [["TRUE", "FALSE"], ["True", "False"], ["true", "false"], ["TRUE", "false", ""]])
+def test_booleans_of_csv_are_those_of_pandas(tmp_path, values):
+    (tmp_path / "x.csv").write_text("text,n\n" + "".join(f"{TEXT},{value}\n" for value in values))
+    expected = pandas.read_csv(tmp_path / "x.csv")["n"]
+    found = keep(str(tmp_path / "x.csv"), tmp_path, "n")["n"]
+    assert found.type == pa.bool_()
+    assert found.to_pylist() == [None if pandas.isna(value) else bool(value) for value in expected]
+
+
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_nanoseconds_are_cut_to_microseconds_in_every_source(tmp_path, kind, zone):
+    times = [f"2026-01-02T03:04:05.{digits}{zone}" for digits in ("1", "123456", "1234567", "123456789")]
+    table = pa.table({"text": [TEXT] * 4, "n": pandas.to_datetime(times, format="ISO8601")})
+    if kind == "parquet":
+        pq.write_table(table, tmp_path / "x.parquet")
+    elif kind == "csv":
+        (tmp_path / "x.csv").write_text("text,n\n" + "".join(f"{TEXT},{time}\n" for time in times))
+    else:
+        write_rows(tmp_path / "x.jsonl", [{"text": TEXT, "n": time} for time in times])
+    found = keep(str(tmp_path / f"x.{kind}"), tmp_path, "n")["n"]
+    assert found.type == pa.timestamp("us", "UTC" if zone else None)
+    assert found.to_pandas().to_list() == pandas.to_datetime(times, format="ISO8601").floor("us").to_list()
+
+
+def test_a_date_of_the_year_0_which_python_does_not_have_is_text(tmp_path):
+    rows = [{"text": TEXT, "n": date} for date in ("0000-01-01", "2026-01-01", "2026-01-02")]
+    with pytest.warns(DataWarning, match="because 1 of its 3 values is no date; the first is '0000-01-01'"):
+        assert keep(write_rows(tmp_path / "x.jsonl", rows), tmp_path, "n")["n"].to_pylist()[0] == "0000-01-01"

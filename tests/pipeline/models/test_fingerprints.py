@@ -17,7 +17,7 @@ from helpers.toy import write_toy_corpus
 FINGERPRINTS = {
     "lda": (LDA(3), "b70b1dac6f4fe1eb530ea7c29ceb5f79"),
     "lda-gibbs": (LDA(3, sampler="gibbs", seeds=[["w001"]]), "88e24709bfd0695cdb978ba197343b49"),
-    "lda-auto": (LDA(3, sampler="auto", n_blocks=2), "998d43c80c9da62ea6c6142fa185fdf1"),
+    "lda-auto": (LDA(2000, sampler="auto", n_blocks=2), "072aa01f471a7fa60ebeef0139d7edda"),
     "lda-minibatch": (LDA(3, sampler="minibatch", learn_priors="asymmetric"), "33bbcf3e42829fbeaf321690a9ab4bd9"),
     "nmf": (NMF(3), "cc1e476d25823776f0bb185d09a01604"),
     "nmf-mu": (NMF(3, solver="mu", init="nndsvda"), "cad85c9bdb375f2b5100282326e65944"),

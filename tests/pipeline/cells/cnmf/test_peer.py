@@ -39,7 +39,7 @@ def studies(tmp_path_factory):
     genes = [f"gene{column}" for column in range(N_GENES)]
     path = write_h5ad(folder / "counts.h5ad", scipy.sparse.csr_matrix(planted()[1]), cells=cells, genes=genes)
     peer = cnmf.cNMF(output_dir=str(folder / "peer"), name="s")
-    peer.prepare(counts_fn=path, components=[3, 4], n_iter=10, seed=14, num_highvar_genes=100)
+    peer.prepare(counts_fn=path, components=[3, 4], n_iter=10, seed=14, num_highvar_genes=100, max_NMF_iter=100)
     planned = plan_restarts([3, 4], 10, 14)
     study = Study(str(folder / "peer"), "s")
     study.check_number(len(planned))

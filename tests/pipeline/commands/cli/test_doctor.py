@@ -136,7 +136,7 @@ def test_workers_with_vectors_of_other_widths_are_named_with_the_setting_that_ma
 @pytest.mark.slow
 def test_kernels_are_compiled_in_other_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tiny_models, "TRAININGS", [(NMF(20, max_iter=3), 500)])
+    monkeypatch.setattr(tiny_models, "TRAININGS", [(NMF(2, solver="mu", max_iter=1), 500)])
     assert outcome(tiny_models.compile_kernels)[0] == "fine"
     assert list(tmp_path.rglob("*.nbi"))
 

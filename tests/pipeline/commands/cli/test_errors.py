@@ -61,6 +61,9 @@ def test_a_bad_configuration_has_exit_code_2(project, call):
         ("held_out: no corpus here", "held_out: no corpus here"),
         ("max_df, line 3: lower min_df", "max_df, line 3: lower source.min_df"),
         ("data/held_out and max_df\\\\x, not n_blocks", "data/held_out and max_df\\\\x, not model.n_blocks"),
+        ("read it with delimiter=';' and quote=none", "read it with source.delimiter=';' and source.quote=none"),
+        ("key applies to csv, but the text is not", "source.key applies to csv, but the text is not"),
+        ("(in Python, ingest_graph(..., quote='none'))", "(in Python, ingest_graph(..., quote='none'))"),
         # Sources and models have stop words.
         ("shorten stop_words: held_out_loss is 3", "shorten stop_words: held_out_loss is 3"),
     ],
@@ -86,7 +89,7 @@ def test_a_bad_command_line_has_exit_code_2(call):
     [
         (["ingest", "none.jsonl", "x"], "none.jsonl"),
         (["graph", "none.tsv", "x"], "none.tsv"),
-        (["graph", "my.yaml", "x"], "my.yaml, line 2: two names are needed"),
+        (["graph", "my.yaml", "x"], "my.yaml: its name ends in .yaml; convert it"),
         (["train", "my.yaml", "--set", "corpus.url=none"], "none: no corpus here"),
         (["topics", "none"], "none: no model here"),
         (["resume", "none"], "none: no run here"),

@@ -29,6 +29,20 @@ def test_doubtful_parameters_and_data_are_warned_of(project, call):
     assert "warning: corpus: Node2Vec takes each document of this corpus for a walk" in err
 
 
+@pytest.mark.parametrize("command", [("run", "my.yaml"), ("ingest", "days", "other")])
+def test_what_is_noticed_while_the_source_is_opened_has_no_place_in_the_code(project, call, command):
+    Path("days").mkdir()
+    for name in ("days/a.jsonl", "days/a.jsonl~"):
+        Path(name).write_bytes(Path("texts.jsonl").read_bytes())
+    source = () if command[0] == "ingest" else ("--set", "source.path=days")
+    code, _, err = call(*command, *source)
+    assert code == 0
+    assert [line for line in err.splitlines() if "left out" in line] == [
+        f"warning: {project}/days: 1 file left out, such as {project}/days/a.jsonl~: hidden names, names that begin "
+        "with _, and backup copies are read if the path names them"
+    ]
+
+
 def test_run_writes_a_model_and_a_report_and_prints_the_topics(project, call):
     code, out, err = call("run", "my.yaml", "--set", "model.max_iter=40")
     assert code == 0
@@ -106,6 +120,7 @@ def test_ingest_works_without_a_configuration(project, call, monkeypatch):
     assert (code, found["url"], found["changed"]) == (0, "other", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--set", "cluster.n_workers=1")])
 def test_ingest_of_a_small_file_starts_only_workers_that_were_asked_for(tmp_path, workers):
     (tmp_path / "texts.jsonl").write_text('{"text": "one fish two fish"}\n')

@@ -68,13 +68,12 @@ def test_the_default_prior_of_topics_falls_with_their_number_from_fifty_on(corpu
 
 
 @pytest.mark.slow
-def test_killed_workers_do_not_change_the_result(corpus, tmp_path):
+def test_killed_workers_do_not_change_the_result(corpus, tmp_path, cluster_of):
     estimator = small()
     table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))
     faulty = Faulty(estimator._algorithm(corpus), table, str(tmp_path))
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        train(Training(faulty, corpus, RunStore(str(tmp_path / "run")), 6, seed=3), OnDask(client))
     run = RunStore(str(tmp_path / "run"))
+    train(Training(faulty, corpus, run, 6, seed=3), OnDask(cluster_of(2)))
     expected = small().fit(corpus).model_.block(0)
     for name, array in run.block(run.step, 0).items():
         np.testing.assert_array_equal(array, expected[name])

@@ -11,14 +11,15 @@ import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.pipeline.engine import plan
+from corpusmill.pipeline.engine.algorithm import Address
 from corpusmill.pipeline.engine.data import equal_blocks
 from corpusmill.pipeline.engine.epoch import Training, train
-from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, ShardSwept
+from corpusmill.pipeline.engine.events import CellsTrained, Described, EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
 from corpusmill.pipeline.models.lda import gibbs
-from corpusmill.pipeline.models.lda.gibbs import WordOrderGibbs, joined
+from corpusmill.pipeline.models.lda.gibbs import WordOrderGibbs, in_order_of_rows, joined
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,6 +57,25 @@ def test_each_token_counts_once_and_the_bits_are_those_of_any_number_of_workers(
         there = lda(n_topics).fit(corpus, client=cluster_of(workers), evaluate_every=1)
         np.testing.assert_array_equal(there.components_, here.components_)
         assert [row["log_likelihood"] for row in there.history_] == curve
+
+
+def test_blocks_have_equal_shares_of_the_tokens_and_frequent_and_rare_words(corpus):
+    algorithm = lda()._algorithm(corpus)
+    frequency = corpus.vocabulary["term_frequency"].to_numpy()[algorithm.word_order(corpus)]
+    blocks = np.split(frequency, algorithm.bounds[1:-1])
+    np.testing.assert_allclose([block.sum() for block in blocks], frequency.sum() / BLOCKS, rtol=0.02)
+    assert max(block.min() for block in blocks) < min(block.max() for block in blocks)
+
+
+def test_scores_and_shown_words_in_training_are_those_of_the_model_in_the_order_of_words(corpus):
+    events = []
+    estimator = lda().fit(corpus, held_out=corpus.held_out, evaluate_every=1, callbacks=[events.append])
+    scores, model = estimator._algorithm(corpus).scores, estimator.model_
+    shown = [event.groups for event in events if isinstance(event, Described) and event.epoch == 5]
+    assert shown == [scores.describe(model, corpus)]
+    sums = scores.score(model, corpus.held_out.read_chunk(0), None, Address(3, 5, 0), corpus.n_words)
+    expected = sums["log_likelihood"] / sums["tokens"]
+    assert estimator.history_[-1]["held_out_log_likelihood"] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("n_topics", TOPICS)
@@ -178,7 +198,36 @@ def test_training_continues_with_constant_counts(corpus, tmp_path):
     assert added.min() >= -0.01
 
 
+def test_there_are_no_more_blocks_than_can_have_equal_shares(monkeypatch):
+    monkeypatch.setattr(gibbs, "CELL_TOKENS", 1)
+    texts = [["the", "the", *(f"w{number}" for number in range(4))]] * 60
+    heavy = lda(n_blocks="auto")._algorithm(corpus_from(texts, chunk_tokens=12))
+    assert heavy.n_blocks == 2
+    assert lda(n_blocks="auto")._algorithm(corpus_from([text[1:] for text in texts], chunk_tokens=12)).n_blocks == 4
+
+
 # --- unusual corpora ---
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("n_topics", [2, 70, 300])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [["w0"]],
+        [["w0"] * 30] * 4,
+        [[], ["w0", "w1"], [], []],
+        [["w0", "w0", "w1"], ["w2"]],
+        [[f"w{number}" for number in range(40)]],
+    ],
+    ids=["one token", "one word", "empty documents", "more blocks than words", "one document"],
+)
+def test_tiny_corpora_are_counted_exactly(texts, n_topics):
+    corpus = corpus_from(texts, chunk_tokens=1)
+    model = lda(n_topics, n_blocks=8, max_iter=3).fit(corpus)
+    assert_counts(model, corpus)
+    np.testing.assert_allclose(model.transform(texts).sum(axis=1), 1, rtol=1e-5)
+
 
 documents = st.lists(st.lists(st.integers(0, 6), max_size=6), min_size=1, max_size=12)
 
@@ -194,6 +243,19 @@ def test_any_corpus_is_counted_exactly(tmp_path_factory, texts, n_topics, chunk_
     model = lda(n_topics, n_blocks=n_blocks, max_iter=3).fit(corpus)
     assert_counts(model, corpus)
     np.testing.assert_allclose(model.transform(texts).sum(axis=1), 1, rtol=1e-5)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=8), st.permutations(range(10)))
+def test_a_chunk_in_the_order_of_rows_has_the_same_documents(texts, order):
+    bounds = np.cumsum([0, *map(len, texts)])
+    chunk = make_chunk(0, bounds, np.array([word for text in texts for word in text], np.uint32), 4)
+    found = in_order_of_rows(chunk, np.array(order))
+    np.testing.assert_array_equal(np.array(order)[found.completed().words], chunk.words)
+    np.testing.assert_array_equal(found.docs, found._replace(docs=np.zeros(0, np.uint32)).completed().docs)
+    for start, end in zip(found.group_ptr, found.group_ptr[1:], strict=False):
+        assert (np.diff(found.word_ids[start:end].astype(int)) > 0).all()
+        tokens = slice(found.word_ptr[start], found.word_ptr[end])
+        np.testing.assert_array_equal(np.sort(found.word_to_doc_order[tokens]), np.arange(tokens.start, tokens.stop))
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=5), min_size=1, max_size=4))

@@ -6,9 +6,17 @@ from corpusmill import LDA
 from corpusmill.kernels.lda.counts import count_words, merge_many
 from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.lda import samplers
 from corpusmill.pipeline.models.lda.samplers import Esca
 from corpusmill.pipeline.models.lda.word_topics import add_up, counted, uncounted
 from helpers.lda_cases import random_topics, small_chunk
+
+
+@pytest.fixture(autouse=True)
+def few_topics_are_many(monkeypatch):
+    """Let "auto" train few topics as it trains many: by WarpLDA and ESCA."""
+    monkeypatch.setattr(samplers, "EXACT_TOPICS", 0)
+
 
 N_TOPICS = 7
 

@@ -44,6 +44,8 @@ def test_a_symmetric_alpha_stays_symmetric(corpus):
         ({}, "asymmetric"),
         ({"n_components": 50}, "asymmetric"),
         ({"n_components": 51}, "none"),
+        ({"n_components": 200, "sampler": "auto"}, "asymmetric"),  # ten for each token of a document
+        ({"n_components": 201, "sampler": "gibbs"}, "none"),
         ({"doc_topic_prior": 0.1}, "none"),
         ({"topic_word_prior": 0.01}, "none"),
         ({"seeds": [["w000"]]}, "none"),

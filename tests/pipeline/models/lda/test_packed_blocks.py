@@ -9,7 +9,14 @@ from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker.buffers import CACHE
 from corpusmill.pipeline.engine.worker.tasks import StepModel
+from corpusmill.pipeline.models.lda import samplers
 from helpers.toy import job_of, write_topic_corpus
+
+
+@pytest.fixture(autouse=True)
+def few_topics_are_many(monkeypatch):
+    """Let "auto" train few topics as it trains many: by WarpLDA and ESCA."""
+    monkeypatch.setattr(samplers, "EXACT_TOPICS", 0)
 
 
 @pytest.fixture(scope="module")

@@ -106,12 +106,14 @@ def test_another_number_of_topics_is_refused(corpora, trained, tmp_path):
         copy_of(trained, tmp_path, n_components=6).partial_fit(corpora[1])
 
 
-@pytest.mark.parametrize("n_blocks", [1, 3])
-def test_documents_of_new_words_only_do_not_change_the_score_of_held_out_documents(n_blocks):
-    old = corpus_from(["red green blue red", "cat dog cow dog", "red blue", "cat cow"] * 20, held_out=0.3)
+@pytest.mark.parametrize(("sampler", "n_blocks"), [("esca", 1), ("esca", 3), ("gibbs", 2)])
+def test_documents_of_new_words_only_do_not_change_the_score_of_held_out_documents(sampler, n_blocks):
+    texts = ["red green blue red", "cat dog cow dog", "red blue", "cat cow"] * 20
+    old = corpus_from(texts, held_out=0.3, chunk_tokens=60)
     names = [*old.vocabulary["word"].to_pylist(), *(f"new{k}" for k in range(9))]
-    new = corpus_from([names[-9:], names[-3:]] * 30, vocabulary=names)
-    model = LDA(3, max_iter=10, n_blocks=n_blocks, learn_priors="none", random_state=1).fit(old)
+    new = corpus_from([names[-9:], names[-3:]] * 30, vocabulary=names, chunk_tokens=60)
+    model = LDA(3, max_iter=10, n_blocks=n_blocks, sampler=sampler, learn_priors="none", random_state=1).fit(old)
+    assert len(model.model_.blocks) == n_blocks
     before = model.history_[-1]["held_out_log_likelihood"]
     after = model.partial_fit(new, held_out=old.held_out).history_[-1]["held_out_log_likelihood"]
     assert after == before

@@ -92,13 +92,12 @@ def test_sums_of_rare_words_are_those_of_other_words(corpus):
 
 
 @pytest.mark.slow
-def test_killed_workers_do_not_change_the_sums(corpus, tmp_path):
+def test_killed_workers_do_not_change_the_sums(corpus, tmp_path, cluster_of):
     model = small(retrain=1)
     expected = model.fit(corpus).model_.block(0)
     faulty = Faulty(model._algorithm(corpus), ((1, 1, 1, "kill"), (2, 4, 1, "kill")), str(tmp_path))
     run = RunStore(str(tmp_path / "run"))
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        train(Training(faulty, corpus, run, 2, seed=5), OnDask(client))
+    train(Training(faulty, corpus, run, 2, seed=5), OnDask(cluster_of(2)))
     for name, array in run.block(2, 0).items():
         np.testing.assert_array_equal(array, expected[name])
     assert faulty.attempts(1, 1) >= 2
@@ -127,7 +126,7 @@ def test_blocks_do_not_change_the_sums(corpus, n_blocks):
 
 
 @pytest.mark.slow
-def test_the_parts_that_workers_update_do_not_change_retrained_vectors(tmp_path):
+def test_the_parts_that_workers_update_do_not_change_retrained_vectors(tmp_path, cluster_of):
     n_words = 12_000
     rng = np.random.default_rng(0)
     texts = [np.split(rng.permutation(n_words).astype(np.uint32), 100) for _ in range(3)]
@@ -136,8 +135,7 @@ def test_the_parts_that_workers_update_do_not_change_retrained_vectors(tmp_path)
     assert algorithm.n_blocks == 2 and algorithm.n_ranges == 1
     whole, cut = (RunStore(str(tmp_path / name)) for name in ("whole", "cut"))
     train(Training(replace(algorithm, bounds=(0, n_words)), corpus, whole, 3), Synchronous())
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        train(Training(algorithm, corpus, cut, 3), OnDask(client))
+    train(Training(algorithm, corpus, cut, 3), OnDask(cluster_of(2)))
     expected = whole.block(3, 0)
     blocks = [cut.block(3, index) for index in range(2)]
     for name in ("vectors", "statistics"):

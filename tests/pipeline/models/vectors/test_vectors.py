@@ -15,6 +15,8 @@ from corpusmill.io.errors import DataError
 from corpusmill.pipeline.models.vectors import files as vector_files
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 from gensim.models import KeyedVectors, Word2Vec
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 WORDS = ["king", "queen", "man", "woman", "ärger", "naïve", "日本", "x" * 40]
 COUNTS = [900, 700, 500, 400, 30, 20, 20, 1]
@@ -107,6 +109,28 @@ def test_gensim_reads_and_writes_the_same_files(wv, tmp_path, binary):
     wv.to_gensim().save_word2vec_format(f"{tmp_path}/theirs", binary=binary)
     ours = WordVectors.load_word2vec_format(f"{tmp_path}/theirs", binary=binary)
     assert_equal_vectors(ours, wv)
+
+
+#: Words with white space of other kinds than between the fields of a line.
+ODD_WORDS = st.text(st.sampled_from("ab\v\f\x1c\x85\xa0\u2028\u30001."), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@settings(deadline=None, max_examples=50)
+@given(words=st.lists(ODD_WORDS, min_size=1, max_size=6, unique=True))
+def test_words_with_other_white_space_are_the_same_in_gensims_files_and_ours(tmp_path_factory, words, binary):
+    folder = tmp_path_factory.mktemp("vectors")
+    wv = WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 3)).astype(np.float32))
+    wv.save(f"{folder}/ours{'.bin' if binary else '.vec'}")
+    assert_equal_vectors(WordVectors.load(f"{folder}/ours{'.bin' if binary else '.vec'}"), wv)
+    keyed = KeyedVectors(3)
+    keyed.add_vectors(words, wv.vectors)
+    keyed.save_word2vec_format(f"{folder}/theirs", binary=binary)
+    assert_equal_vectors(WordVectors.load_word2vec_format(f"{folder}/theirs", binary=binary), wv)
+    if not binary:
+        lines = (folder / "theirs").read_bytes().partition(b"\n")[2]
+        (folder / "glove").write_bytes(lines)
+        assert_equal_vectors(WordVectors.load_word2vec_format(f"{folder}/glove", no_header=True), wv)
 
 
 def test_gensims_own_files_are_read_and_written_by_conversion(counted, tmp_path):
@@ -298,6 +322,7 @@ def test_vectors_of_the_ending_of_fasttext_are_loaded(wv, tmp_path):
         (b"2 0\na\nb\n", {}, "its header says 0 dimensions"),
         (b"2 2\na 1 x\nb 1 2\n", {}, "could not convert string to float"),
         (b"2 2\na 1\nb 1 2\n", {}, "row 1 of 2 has 1 numbers, not 2"),
+        (b"a 1 2\rb 3 4\r", {"no_header": True}, "row 1 has a carriage return within it; convert the line ends"),
     ],
 )
 def test_files_that_are_no_vectors_are_refused(tmp_path, content, options, match):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.lda import collapsed as lda_collapsed
-from corpusmill.kernels.lda import collapsed as cpu
+from corpusmill.kernels.cuda.lda import minibatch as lda_minibatch
+from corpusmill.kernels.lda import minibatch as cpu
 from helpers.on_device import on_device
 
 K, W = 20, 12
@@ -32,12 +32,12 @@ def tables_of(tokens, z, n_documents):
 @pytest.mark.parametrize("documents", [4, 100])
 @pytest.mark.parametrize("words_of_a_panel", [5, W])
 def test_mini_batches_equal_those_of_the_cpu(documents, words_of_a_panel, monkeypatch):
-    monkeypatch.setattr(lda_collapsed, "PANEL_BYTES", 4 * (K | 1) * words_of_a_panel)
+    monkeypatch.setattr(lda_minibatch, "PANEL_BYTES", 4 * (K | 1) * words_of_a_panel)
     chunk, tokens = case()
     z = np.random.default_rng(2).integers(0, K, chunk.n_tokens).astype(np.uint16)
     tables, expected, found = tables_of(tokens, z, chunk.n_documents), z.copy(), z.copy()
-    with mock.patch.multiple(lda_collapsed, BLOCKS=2):
-        lda_collapsed.minibatch(tokens, tables, found, random.key(1), chunk.doc_ptr, documents)
+    with mock.patch.multiple(lda_minibatch, BLOCKS=2):
+        lda_minibatch.minibatch(tokens, tables, found, random.key(1), chunk.doc_ptr, documents)
     cpu.minibatch(tokens, tables, expected, random.key(1), chunk.doc_ptr, documents)
     # Sums are rounded in another order, so a draw next to the boundary of two topics may differ.
     assert np.count_nonzero(found != expected) <= 1
@@ -48,7 +48,7 @@ def test_mini_batches_equal_those_of_the_cpu(documents, words_of_a_panel, monkey
 def test_panels_hold_each_token_once_in_order_of_documents(width):
     chunk, tokens = case()
     n_panels = -(-W // width)
-    order, ptr = lda_collapsed.make_tiles(tokens, chunk.doc_ptr, 4, width, n_panels)
+    order, ptr = lda_minibatch.make_tiles(tokens, chunk.doc_ptr, 4, width, n_panels)
     np.testing.assert_array_equal(np.sort(order), np.arange(chunk.n_tokens))
     tile = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
     np.testing.assert_array_equal(tile, tokens.docs[order] // 4 * n_panels + tokens.words[order] // width)
@@ -60,4 +60,4 @@ def test_panels_hold_each_token_once_in_order_of_documents(width):
 def test_too_many_topics_are_refused():
     tables = cpu.CountTables(*(np.zeros((1, 1 << 20), np.int32),) * 3, np.zeros(1 << 20, np.float32), 0.1, 0.1)
     with pytest.raises(ValueError, match=r"1,048,576 topics do not fit a block's shared memory"):
-        lda_collapsed.minibatch(None, tables, np.zeros(1, np.uint16), random.key(0), np.array([0, 1]), 4)
+        lda_minibatch.minibatch(None, tables, np.zeros(1, np.uint16), random.key(0), np.array([0, 1]), 4)

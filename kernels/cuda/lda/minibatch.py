@@ -14,7 +14,7 @@ mini-batch is done. So topics do not depend on which thread comes first. They eq
 except where a draw lies so close to the boundary between two topics that the rounding of sums decides. The paper leaves
 the token in DNT; here it is left out of A, B and N.
 
-Tests against the CPU's topics: tests/kernels/cuda/lda/test_collapsed.py.
+Tests against the CPU's topics: tests/kernels/cuda/lda/test_minibatch.py.
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
 """
 
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import cuda, int32
 
-from ...lda.collapsed import CountTables, Tokens
+from ...lda.minibatch import CountTables, Tokens
 from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit, stream

@@ -172,7 +172,7 @@ BENCHMARKS = {
     "cells": Benchmark(
         "LDA of accessible regions in 300 cells, one thread",
         "epochs per CPU-second",
-        "benchmarks.cistopic --cells 300 --epochs 8 -t 10 -t 20 -t 50",
+        "benchmarks.cistopic --cells 300 --epochs 20 -t 10 -t 20 -t 50",
         of_cells,
         "`gibbs` reaches the likelihood of tomotopy after equally many epochs. `esca` needs at least three times as "
         "many.",

@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
-from corpusmill.kernels.lda import minibatch
+from corpusmill.kernels import random
+from corpusmill.kernels.dealing import deal
 
 from benchmarks.common import Clock, Session
 from benchmarks.lda.data import read, tokens_of
@@ -62,17 +63,17 @@ def measure_corpora(
 def convergence_of_tiles(
     session: Session,
     topics: int = 128,
-    parts: int = 100,
+    parts: int = 16,
     threads: int = 2,
     passes: int = 20,
     corpora: tuple[str, ...] = ("nips", "wikipedia"),
     tokens: int = 1_000_000,
 ) -> Measured:
-    """Figure 2.4: sequential and tiled sampling over passes."""
+    """Figure 2.4: one tile, which is sequential sampling in word order, and many tiles over passes."""
 
     def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
-        one = progress(sampler("sequential", topics), split, passes)
-        tiled = progress(sampler("cgs", topics, threads, parts=parts), split, passes)
+        one = progress(sampler("tiles", topics, parts=1), split, passes)
+        tiled = progress(sampler("tiles", topics, threads, parts=parts), split, passes)
         values = {
             "tiles minus sequential": tiled.values[-1] - one.values[-1],
             "sequential, last pass": one.values[-1],
@@ -100,12 +101,13 @@ def counted_speedup(docs: np.ndarray, words: np.ndarray, parts: int, threads: in
     them; otherwise equal ranges of documents and of words, as in the dissertation.
     """
     if by_tokens:
-        _, tile_ptr = every_token.cut_into_tiles(minibatch.Tokens(docs, words, docs), parts)
-        sizes = np.diff(tile_ptr)
+        frequency = np.bincount(words)
+        group = every_token.cut(docs, parts)
+        block = deal(frequency, parts, random.key(0), len(frequency))[words]
     else:
         group = docs.astype(np.int64) * parts // (int(docs.max()) + 1)
         block = words.astype(np.int64) * parts // (int(words.max()) + 1)
-        sizes = np.bincount(group * parts + block, minlength=parts * parts)
+    sizes = np.bincount(group * parts + block, minlength=parts * parts)
     table = sizes.reshape(parts, parts)
     rows = np.arange(parts)
     longest = sum(makespan(table[rows, (rows + step) % parts], threads) for step in range(parts))
@@ -121,7 +123,7 @@ def tokens_in_word_order(matrix) -> tuple[np.ndarray, np.ndarray]:
 def convergence_by_parts(
     session: Session,
     topics: int = 128,
-    parts: tuple[int, ...] = (8, 20, 50, 100),
+    parts: tuple[int, ...] = (8, 16, 32, 64),
     threads: int = 2,
     counted_threads: int = 4,
     passes: int = 8,
@@ -134,7 +136,7 @@ def convergence_by_parts(
     for label, by_tokens in (("equal ranges (paper)", False), ("equal numbers of tokens (corpusmill)", True)):
         balance[label] = [counted_speedup(docs, words, p, counted_threads, by_tokens) for p in parts]
     split = split_documents(matrix, TEST_DOCUMENTS)
-    found = {f"P = {p}": progress(sampler("cgs", topics, threads, parts=p), split, passes) for p in parts}
+    found = {f"P = {p}": progress(sampler("tiles", topics, threads, parts=p), split, passes) for p in parts}
     values = {}
     for label, speedups in balance.items():
         values[f"time of the fewest parts over that of the most, {label}"] = speedups[-1] / speedups[0]
@@ -164,8 +166,8 @@ def speed_of_threads(
         matrix = read(session, corpus, tokens)
         systems = {
             "sequential": sampler("plain", topics)(matrix),
-            "1 thread": sampler("cgs", topics, 1, parts=parts)(matrix),
-            "2 threads": sampler("cgs", topics, 2, parts=parts)(matrix),
+            "1 thread": sampler("copies", topics, 1, parts=parts)(matrix),
+            "2 threads": sampler("copies", topics, 2, parts=parts)(matrix),
         }
         times = {label: [] for label in systems}
         for turn in range(passes + 1):  # the first turn compiles
@@ -202,7 +204,7 @@ def convergence_by_threads(
     """Figure 2.6: likelihood over seconds for several numbers of threads."""
 
     def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
-        found = {f"{n} threads": progress(sampler("cgs", topics, n, parts=parts), split, passes) for n in threads}
+        found = {f"{n} threads": progress(sampler("copies", topics, n, parts=parts), split, passes) for n in threads}
         goal = min(one.values[-1] for one in found.values())
         first, *_, last = found.values()
         ratio = time_to(first, goal, "seconds") / time_to(last, goal, "seconds")
@@ -227,7 +229,7 @@ def totals_with_and_without_atomics(
     """Figure 2.7: one array of totals with atomic additions against one copy for each tile."""
     split = split_documents(read(session, corpus, tokens), TEST_DOCUMENTS)
     atomic = progress(sampler("cgs, atomic", topics, threads, parts=parts), split, passes)
-    free = progress(sampler("cgs", topics, threads, parts=parts), split, passes)
+    free = progress(sampler("copies", topics, threads, parts=parts), split, passes)
     found = {"atomic additions": atomic, "a copy of NT for each tile": free}
     goal = min(atomic.values[-1], free.values[-1])
     values = {

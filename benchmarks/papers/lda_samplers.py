@@ -2,11 +2,17 @@
 
 import concurrent.futures
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from corpusmill.kernels import random
+from corpusmill.kernels.dealing import deal
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import minibatch as lda_minibatch
+from corpusmill.pipeline.engine.algorithm import Address
+from corpusmill.pipeline.engine.grid import Cell, Grid
+from corpusmill.pipeline.models.lda.gibbs import WordOrderGibbs
+from corpusmill.pipeline.models.lda.word_topics import gather_rows
 
 from benchmarks.lda.systems import BETA, Corpusmill, Warp
 from benchmarks.papers import atomic_totals, update_times
@@ -14,7 +20,7 @@ from benchmarks.papers import atomic_totals, update_times
 from .kernels import every_token
 from .kernels import uncollapsed as lda_uncollapsed
 
-#: Groups of documents, and blocks of words, of sampler "cgs".
+#: Groups of documents, and blocks of words.
 PARTS = 8
 
 
@@ -49,6 +55,65 @@ def plain(order, docs, words, z, A, B, N, alpha, beta, key):
         A[d, new] += 1
         B[v, new] += 1
         N[new] += 1
+
+
+class Tiles(Corpusmill):
+    """The product's sampler "gibbs" in P rows of documents by P blocks of words; threads share the tiles of a stratum.
+
+    P is a power of two.
+    """
+
+    def __init__(
+        self, matrix, n_topics: int, threads: int = 1, parts: int = PARTS, alpha: float = 0.0, beta: float = BETA
+    ):
+        frequency = matrix.sum(axis=0).A1
+        blocks = deal(frequency, parts, random.key(0), len(frequency))
+        order = np.argsort(blocks, kind="stable")
+        self.row_of_word = np.argsort(order)
+        super().__init__(matrix.tocsc()[:, order].tocsr(), n_topics, threads, chunks=parts, alpha=alpha, beta=beta)
+        self.algorithm = WordOrderGibbs(
+            n_words=len(frequency),
+            n_topics=n_topics,
+            alpha=(float(self.alpha[0]),),
+            beta=beta,
+            bounds=(0, *np.cumsum(np.bincount(blocks, minlength=parts)).tolist()),
+        )
+
+    def _merge(self, tables) -> None:
+        """Keep the model in the order of the blocks beside that in the order of the words."""
+        super()._merge(tables)
+        self.by_block = self.model
+        counts = {"row_ptr": self.model.row_ptr, "topics": self.model.topics, "counts": self.model.counts}
+        self.model = self.model._replace(**gather_rows(self.row_of_word, [counts]))
+
+    def run(self) -> None:
+        """Train one pass."""
+        self.epoch += 1
+        algorithm, model = self.algorithm, self.by_block
+        shared = {"totals": model.totals, "alpha": model.alpha, "beta": model.beta}
+
+        def begin(number: int):
+            address = Address(1, self.epoch, number)
+            return algorithm.begin_row([self.chunks[number]], [{"z": self.states[number]}], shared, address)
+
+        rows = list(self.pool.map(begin, range(algorithm.n_blocks)))
+        columns = []
+        for first, stop in pairwise(algorithm.bounds):
+            part = slice(model.row_ptr[first], model.row_ptr[stop])
+            row_ptr = model.row_ptr[first : stop + 1] - part.start
+            block = {"row_ptr": row_ptr, "topics": model.topics[part], "counts": model.counts[part]}
+            columns.append(algorithm.begin_column(block))
+        grid = Grid(1, self.epoch, algorithm.n_blocks, 1)
+        for stratum in range(grid.n_strata):
+
+            def draw(row: int, stratum: int = stratum) -> None:
+                cell = Cell(0, stratum, row, grid.partner(stratum, row))
+                arrays, prepared = rows[row]
+                algorithm.train_cell(arrays, columns[cell.column], prepared, shared, cell, self.epoch)
+
+            list(self.pool.map(draw, range(algorithm.n_blocks)))
+        self.states = [arrays["z"] for arrays, _ in rows]
+        self._merge(self.pool.map(self._count, self.chunks, self.states))
 
 
 class CurrentCounts(Corpusmill):
@@ -154,7 +219,8 @@ class Uncollapsed(CurrentCounts):
 SAMPLERS: dict[str, Callable[..., Corpusmill]] = {
     "plain": Plain,
     "sequential": Sequential,
-    "cgs": CurrentCounts,
+    "tiles": Tiles,
+    "copies": CurrentCounts,
     "cgs, atomic": AtomicTotals,
     "minibatch": Minibatch,
     "uncollapsed": Uncollapsed,

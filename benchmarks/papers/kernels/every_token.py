@@ -8,9 +8,8 @@ Source: Moon's dissertation (2019), chapter 2:
 - ``diagonals``: Algorithm 3, in tiles of a document group times a word block. The tiles of one wrapped diagonal are
   drawn in parallel, since they share no document and no word. They do share N. Section 2.4.1.4 keeps one difference per
   thread, and adds it once per iteration. Here each tile has its own, added after the diagonal, so that topics do not
-  depend on the number of threads. Parts have equal numbers of tokens; Algorithm 3 cuts equal ranges.
-
-The product's sampler "gibbs" draws by the same tiles, with sparse counts and on workers.
+  depend on the number of threads. Parts have equal numbers of tokens; Algorithm 3 cuts equal ranges. The product's
+  sampler "gibbs" has such tiles too. This one, with dense counts, is compared with atomic additions.
 
 Reference implementation: tests/helpers/naive.py, `lda_collapsed`.
 """
@@ -56,15 +55,15 @@ def cut_into_tiles(tokens: Tokens, parts: int) -> tuple[np.ndarray, np.ndarray]:
     Groups and blocks have about equal numbers of tokens. Returns the tokens (T,) int64 and the first token of each tile
     (parts**2 + 1,) int64.
     """
-    group = _cut(tokens.docs, parts)
-    block = _cut(tokens.words, parts)
+    group = cut(tokens.docs, parts)
+    block = cut(tokens.words, parts)
     # NumPy sorts 16-bit numbers in linear time.
     tile = (group * parts + block).astype(np.uint16 if parts <= 256 else np.int64)
     order = np.argsort(tile, kind="stable")
     return order, np.searchsorted(tile[order], np.arange(parts * parts + 1))
 
 
-def _cut(ids: np.ndarray, parts: int) -> np.ndarray:
+def cut(ids: np.ndarray, parts: int) -> np.ndarray:
     """Cut ids (T,) into ranges with about equal numbers of tokens; return the range of each token: (T,) int64."""
     counts = np.bincount(ids, minlength=1)
     before = np.cumsum(counts) - counts

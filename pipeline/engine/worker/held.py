@@ -203,8 +203,8 @@ class HeldArrays:
             with path.open("wb") as file:
                 for array in arrays.values():
                     file.write(np.ascontiguousarray(array).data)
-        except BaseException as error:
-            self.fail(error)
+        except OSError as error:
+            self.fail(_no_space(str(self._folder), nbytes(arrays), error))
             return
         with self._changed:
             size = nbytes(arrays)
@@ -251,6 +251,14 @@ def release_mapped(arrays: Arrays) -> None:
             base.madvise(mmap.MADV_DONTNEED)
 
 
+def _no_space(folder: str, size: int, error: OSError) -> DataError:
+    return DataError(
+        f"the scratch folder {folder} cannot take {format_bytes(size)} that wait for later tasks "
+        f"({error.strerror or error}): free space there, or choose another folder (local_directory of the workers, "
+        f"TMPDIR without a cluster), then resume the run: its epochs are safe"
+    )
+
+
 def map_deltas(deltas: list[Arrays], folder: str) -> list[Arrays]:
     """Return the same arrays, mapped from a file in a folder. Its space is free again when they are no longer used.
 
@@ -266,11 +274,7 @@ def map_deltas(deltas: list[Arrays], folder: str) -> list[Arrays]:
             file.flush()
             content = np.memmap(file, np.uint8, "r") if size else np.empty(0, np.uint8)
     except OSError as error:
-        raise DataError(
-            f"the scratch folder {folder} cannot take {format_bytes(size)} that wait for later tasks "
-            f"({error.strerror or error}): free space there, or choose another folder (local_directory of the "
-            f"workers, TMPDIR without a cluster), then resume the run: its epochs are safe"
-        ) from error
+        raise _no_space(folder, size, error) from error
     mapped, at = [], 0
     for delta in deltas:
         found = {}

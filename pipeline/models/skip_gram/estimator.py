@@ -25,7 +25,7 @@ from ..vectors.vectors import WordVectors
 from .algorithm import DESCRIBED_VOCABULARY, MATRICES, SkipGram, describe_vectors, total_frequencies
 from .grid_size import grid_size
 from .sequential import SequentialSkipGram
-from .strata import StrataSkipGram, deal_words, mass_of, word_of_each_row
+from .strata import StrataSkipGram, deal_words, mass_of
 
 
 class SkipGramEstimator(TextEstimator):
@@ -200,7 +200,8 @@ class SkipGramEstimator(TextEstimator):
         if "places" in model.shared or len(frequent) < len(frequency):
             words = np.arange(len(frequency))
             if "places" in model.shared:
-                words = word_of_each_row(model.shared["places"])
+                # Places ascend with the rows of the model.
+                words = np.argsort(model.shared["places"])
             block = _rows_of_words(model.blocks, words, is_frequent)
         table = _with_term_frequency(model.vocabulary.take(frequent), frequency[frequent])
         shared = {"frequency": frequency[frequent], "trained": model.shared["trained"]}

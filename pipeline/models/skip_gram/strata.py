@@ -270,9 +270,3 @@ def mass_of(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
 def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:
     """Return the block of each word: (V,) uint16, for the words' mass (V,)."""
     return deal(mass, n_blocks, random.key(seed, DEALING), BLOCK_ROWS)
-
-
-def word_of_each_row(places: np.ndarray) -> np.ndarray:
-    """Return the words in the order of the blocks, (V,) int64. ``places`` (V,) uint32: see `StrataSkipGram`."""
-    # Places ascend with the rows of the model.
-    return np.argsort(places)

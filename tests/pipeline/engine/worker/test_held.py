@@ -6,6 +6,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.memory import UNLIMITED
 from corpusmill.pipeline.engine.worker.held import HeldArrays
 from hypothesis import given
@@ -126,5 +127,5 @@ def test_a_disk_that_cannot_be_written_ends_requests(tmp_path):
     held = held_of(0, tmp_path / "file")
     put(held, ONE, numbers())
     held.close()
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(DataError, match="file cannot take 84 B that wait for later tasks"):
         held.request(ONE).result(5)

@@ -1,12 +1,14 @@
 """Trained models come from runs and saved models as a whole, or not at all."""
 
+import mmap
 import shutil
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, RandomIndexing, ingest
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.store import Store
+from corpusmill.pipeline.engine import memory
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.documents import BOATS_AND_BREAD
 
@@ -29,6 +31,25 @@ def test_a_run_without_one_of_its_blocks_is_refused(estimator, block, corpus, tm
     shutil.rmtree(tmp_path / "run" / run.folder(run.step) / "blocks" / f"{block:04d}")
     with pytest.raises(DataError, match=f"blocks/{block:04d}: missing from its store"):
         estimator.from_run(run.url)
+
+
+@pytest.mark.parametrize(
+    "estimator", [LDA(2, max_iter=2, n_blocks=4), NMF(2, max_iter=2, n_blocks=4), Word2Vec(8, min_count=2, n_blocks=4)]
+)
+def test_a_model_that_is_mapped_from_files_is_the_same(estimator, corpus, tmp_path, monkeypatch):
+    expected = estimator.fit(corpus, run=str(tmp_path / "run")).model_.digest()
+    monkeypatch.setattr(memory, "MODEL_SHARE", 0)
+    mapped = type(estimator).from_run(str(tmp_path / "run"))
+    mapped.save(str(tmp_path / "model"))
+    loaded = type(estimator).load(str(tmp_path / "model"))
+    assert all(is_mapped(array) for array in loaded.model_.blocks[0].values() if array.size)
+    assert [mapped.model_.digest(), loaded.model_.digest()] == [expected, expected]
+
+
+def is_mapped(array):
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
 
 
 def test_workers_apply_the_parameters_that_were_saved_last(corpus, tmp_path, cluster_of):

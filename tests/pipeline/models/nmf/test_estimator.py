@@ -18,8 +18,10 @@ from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
+from corpusmill.pipeline.models.nmf import factorization
 from corpusmill.pipeline.models.nmf.deltas import cut_sums
 from corpusmill.pipeline.models.registry import load_model
+from corpusmill.pipeline.models.vectors.similarity import top_indices
 from helpers.faults import peak_rss
 from helpers.models import fitted_rows
 from helpers.toy import write_topic_corpus
@@ -44,6 +46,15 @@ def distance(A, H, model):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return write_topic_corpus(tmp_path_factory.mktemp("nmf") / "corpus", 4)
+
+
+@pytest.mark.parametrize(("V", "rows"), [(1, 1), (7, 2), (40, 40), (41, 8)])
+def test_the_largest_entries_of_a_factor_are_found_part_by_part(V, rows, monkeypatch):
+    W = np.random.default_rng(V).integers(0, 6, (V, 3)).astype(np.float32)  # many are equal
+    monkeypatch.setattr(factorization, "PART_BYTES", 12 * rows)
+    for n in (1, 5, 50):
+        expected = [[(int(v), float(W[v, k])) for v in top_indices(W[:, k], n)] for k in range(3)]
+        assert factorization.heaviest_rows(W, n) == expected
 
 
 def matrix_of(corpus):

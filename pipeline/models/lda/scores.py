@@ -1,8 +1,9 @@
 """How LDA is scored and shown: likelihoods per token, and the words of the largest topics.
 
 The likelihood of a training token takes longer than drawing its topic. So training is scored on a sample of tokens,
-which depends on the corpus only: it is the same in all evaluations and for all models. Tokens are a better sample than
-documents, of which a few long ones may have most of the tokens and likelihoods that are far from those of others.
+which depends on the corpus only and, with the sampler gibbs, on its blocks: it is the same in all evaluations. Tokens
+are a better sample than documents, of which a few long ones may have most of the tokens and likelihoods that are far
+from those of others.
 """
 
 from dataclasses import dataclass

@@ -83,7 +83,8 @@ def test_a_run_is_resumed_after_each_epoch(corpus, tmp_path, n_topics):
     expected = lda(n_topics, max_iter=4).fit(corpus).components_
     for epochs in (1, 2, 3, 4):
         found = lda(n_topics, max_iter=epochs).fit(corpus, run=tmp_path / "run")
-    np.testing.assert_array_equal(found.components_, expected)
+    for model in (found, LDA.from_run(str(tmp_path / "run"))):
+        np.testing.assert_array_equal(model.components_, expected)
 
 
 @pytest.mark.parametrize("n_topics", TOPICS)

@@ -52,7 +52,7 @@ class MemoryPlan:
     kept: int = 0  # what was swept in a step
     held: int = 0  # arrays that wait for later cells of a grid
     cells: int = 0  # arrays of the cells that threads train, which are a part of their tasks
-    compiling: int = 0  # kernels that are compiled first, before the cache, the buffers and what is held fill
+    compiling: int = 0  # the compiler, if kernels are compiled first
     pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
     keeps_state: bool = True  # whether each chunk has a state
     blocks: int = 1  # of the model
@@ -61,7 +61,9 @@ class MemoryPlan:
     def total(self) -> int:
         """Expected peak of the worker's memory in bytes."""
         later = self.buffers + self.kept + self.held + self.cache
-        return self.process + self.pinned + max(later, self.compiling) + self.threads * self.task.total
+        # The compiler is first, and half of what it took stays.
+        most = max(later + self.compiling // 2, self.compiling)
+        return self.process + self.pinned + most + self.threads * self.task.total
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""

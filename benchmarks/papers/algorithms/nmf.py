@@ -1,7 +1,7 @@
 """Two solvers of NMF for comparison: FAST-HALS in the order of ALO-NMF (Moon et al. 2020), and ANLS."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from corpusmill.io.stores.store import Arrays
 from corpusmill.kernels.nmf.hals import UpdateRule
 from corpusmill.pipeline.engine.algorithm import PreviousModel
 from corpusmill.pipeline.engine.device import runs_on_cuda
+from corpusmill.pipeline.engine.run import ADDED
 from corpusmill.pipeline.models.base.saved import SavedModel
 from corpusmill.pipeline.models.nmf.frobenius import SOLVERS, FactorSolver, FrobeniusFactorization, Hals
 
@@ -29,7 +30,7 @@ class PaperHals(Hals):
     width that moves the fewest numbers (equation 11).
     """
 
-    tile: int = 0
+    tile: int = field(default=0, metadata=ADDED)
 
     def first_block(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return the first W with columns of length 1, which Algorithm 1 only has after its first epoch."""

@@ -31,8 +31,10 @@ _USUAL_NAMES = (
     ("fromnodeid", "tonodeid"),
     ("user", "item"),
 )
-#: Those of nodes of two kinds, which may be numbered separately.
-_TWO_KINDS = (("user", "item"),)
+#: Those of nodes of two kinds, which may be numbered separately, without "id" at their ends.
+_TWO_KINDS = (("user", "item"), ("user", "movie"), ("user", "product"), ("customer", "product"), ("customer", "item"))
+#: What may follow the name of a kind.
+_ID = re.compile(r"[ _.]?ids?$")
 #: Two names of columns that are the same except for their ends, such as node1 and node2, or gene_a and gene_b.
 _SAME_STEM = re.compile(r"([a-z]{3,}[ _.]?)([ab12xy])", re.IGNORECASE)
 #: Words in the name of a column of times.
@@ -126,7 +128,7 @@ def edge_columns(
     if ends[0] == ends[1]:
         raise DataError(f"{where}: column {ends[0]!r} is named for both nodes of an edge; name two of {listed(names)}")
     columns = [names.index(name) for name in ends]
-    found.are_two_kinds |= tuple(name.lower() for name in ends) in _TWO_KINDS
+    found.are_two_kinds |= tuple(_ID.sub("", name.lower()) for name in ends) in _TWO_KINDS
     found.is_weight_named |= bool(weights)
     if options.weighted is False:
         weights = []
@@ -335,8 +337,41 @@ def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions, where:
         one = next(iter(named + [each for each in tried if each.dialect.delimiter != ";" or not is_apart]), one)
         if one.dialect.delimiter == "\t" and _are_mixed(lines, one, blanks, where):
             one = blanks
+        if one not in named and one.dialect.delimiter in ", ":
+            _check_separator(lines, one, where)
+    _check_decimal_commas(lines, one, options, where)
     n_fields = len(_fields(first, one))
     return one._replace(n_fields=n_fields, columns=list(range(n_fields)))
+
+
+def _check_separator(lines: list[bytes], plain: _ListFormat, where: str) -> None:
+    """Raise DataError if semicolons or bars separate the names of all lines as well as commas or blanks do."""
+    for each in (";", "|"):
+        both = (plain, plain._replace(dialect=plain.dialect._replace(delimiter=each)))
+        if all({len(_fields(line, one)) for line in lines} in ({2}, {3}) for one in both):
+            raise DataError(
+                f"{where}: {plain.dialect.delimiter!r} and {each!r} may both separate the names in "
+                f"{line_start(lines[0])!r}; choose one with --delimiter {each!r} (in Python, ingest_graph(..., "
+                f"delimiter={each!r}))"
+            )
+
+
+def _check_decimal_commas(lines: list[bytes], plain: _ListFormat, options: EdgeOptions, where: str) -> None:
+    """Raise DataError if the third column has numbers with decimal commas, which would be names or be left out."""
+    chosen = plain.dialect.delimiter
+    for each in ("\t", ";", "|", ",", " ") if options.delimiter is None else (chosen,):
+        one = plain._replace(dialect=plain.dialect._replace(delimiter=each))
+        rows = [_fields(line, one) for line in lines]
+        if {len(row) for row in rows} != {3} or (each == chosen and options.weighted is False):
+            continue
+        are_numbers = [bool(_NUMBER.fullmatch(row[2].replace(b",", b"."))) for row in rows]
+        commas = [row[2] for row, is_number in zip(rows, are_numbers, strict=True) if is_number and b"," in row[2]]
+        if commas and all(are_numbers[1:]):  # the first line may name the columns
+            raise DataError(
+                f"{where}: numbers such as {line_start(commas[0])!r} seem to have decimal commas; write them with "
+                f"points, and without separators of thousands, or ignore them with --delimiter {each!r} "
+                f"--unweighted (in Python, ingest_graph(..., delimiter={each!r}, weighted=False))"
+            )
 
 
 def _are_mixed(lines: list[bytes], tabs: _ListFormat, blanks: _ListFormat, where: str) -> bool:

@@ -434,6 +434,12 @@ COLLECTIONS = {
         "read it with --header",
     ),
     "labels of edges": ("a b friend\nb c foe\n", {"weighted": False}, [("a", "b"), ("b", "c")], None),
+    "ignored decimal commas": (
+        "a;b;2,5\nb;c;1,5\n",
+        {"delimiter": ";", "weighted": False},
+        [("a", "b"), ("b", "c")],
+        None,
+    ),
     "two kinds": ("user,item\nu1,i1\nu2,i1\n", {}, [("u1", "i1"), ("u2", "i1")], None),
 }
 
@@ -452,10 +458,25 @@ def test_real_collections_are_read_right_and_what_may_be_wrong_is_said(tmp_path,
 @pytest.mark.parametrize(
     "text, options, match",
     [
-        ("a\tb\t1,000\nb\tc\t1\n", {}, "line 1: two names and a weight are needed"),
+        ("a\tb\t1,000\nb\tc\t1\n", {}, "line 1: numbers such as '1,000' .* without separators of thousands"),
         ("a b\t2\nb c\t1\n", {}, "line 1: tabs and blanks are mixed in .*--delimiter"),
         ("% bip unweighted\n1 1\n2 1\n", {}, "nodes of two kinds, and 1 name such as '1' in both"),
         ("user,item\n1,1\n2,1\n", {}, "nodes of two kinds"),
+        ("user_id,item_id\n1,1\n2,1\n", {}, "nodes of two kinds"),
+        ("userId,movieId,rating\n1,1,4\n2,1,2\n", {}, "nodes of two kinds"),
+        *(
+            (
+                f"{header.replace(';', one)}a{one}b{one}2,5\nb{one}c{one}1\n",
+                {},
+                "'2,5' seem to have decimal commas; .*--unweighted",
+            )
+            for header in ("", "src;dst;w\n")
+            for one in (";", "|", "\t", " ")
+        ),
+        ("src;dst;w\na;b;2,5\n", {"delimiter": ";"}, "decimal commas"),
+        ("New York;Boston;3\nBoston;Los Angeles;4\n", {}, "' ' and ';' may both .*--delimiter ';'"),
+        ("New York|Boston\nBoston|Los Angeles\n", {}, r"' ' and '\|' may both"),
+        ("Boston, MA;New York\nNew York;Troy, NY\n", {}, "',' and ';' may both"),
         ('a\tb\n"c\td\n', {}, "line 2: the quote before .* is not closed .*quote='none'"),
         ("a\tb\rc\td\n", {}, "line 1"),
     ],

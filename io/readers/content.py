@@ -23,8 +23,10 @@ _PAIRS = re.compile(rb"\s*[+-]?[\d.]+(\s+\d+:\d+)*\s*")
 _NUMBERS = re.compile(rb"[\s\d.,;:eE+-]+")
 
 _ADVICE = "choose the format with the option format"
-#: How files of markup begin.
-_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)\b", re.IGNORECASE)
+#: How files of markup begin; XML needs no declaration, but it mostly has a namespace then.
+_MARKUP = re.compile(
+    rb"(\xef\xbb\xbf)?\s*<(!doctype\b|html\b|\?xml\b|rss\b|[a-z][\w:.-]*\s[^<>]*\bxmlns\b)", re.IGNORECASE
+)
 
 #: How files of some formats begin.
 _MAGIC = {
@@ -50,7 +52,7 @@ _REFUSED = {
     b"%!PS": "a file of PostScript; extract its text first, for example with ps2ascii",
 }
 #: Extensions of files of text in which words of the format are among those of the documents.
-_STRUCTURED = (".yaml", ".yml", ".toml", ".ipynb")
+_STRUCTURED = (".xml", ".yaml", ".yml", ".toml", ".ipynb")
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = b"PK\x03\x04"
 #: Marks of encodings. That of UTF-32 begins with that of UTF-16.
@@ -72,6 +74,8 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
     beginning = read_beginning(file)
     for magic, reason in _REFUSED.items():
         if beginning.startswith(magic):
+            if file.compression and reason.startswith("compressed"):
+                reason = f"compressed twice, first {reason.partition(';')[0].partition(' ')[2]}; unpack it once"
             raise DataError(f"{file.url}: {reason}")
     for magic, name in _MAGIC.items():
         if beginning.startswith(magic):

@@ -1,5 +1,6 @@
 """Readers of svmlight (libsvm) files, and of LDA-C files, the format of the data sets of Blei's programs."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -12,6 +13,9 @@ from .bags import bag_batches, read_names, whole_number
 from .batches import Batch
 from .reader import Reader, line_partitions
 from .source import Partition, SourceFile, line_blocks
+
+#: What dump_svmlight_file of scikit-learn writes at the start.
+_COLUMNS = re.compile(rb"# Column indices are (zero|one)-based")
 
 
 class SVMLightReader(Reader):
@@ -41,6 +45,7 @@ class SVMLightReader(Reader):
             # Without label and comment.
             fields = text.split(b"#", 1)[0].split()
             if not fields:
+                self._check_comment(text, f"{file.url}, line {line}")
                 continue
             # Where labels are sets, such as "1,3", that of a document may be empty.
             pairs = fields[1:] if b":" not in fields[0] else fields
@@ -59,6 +64,13 @@ class SVMLightReader(Reader):
         return bag_batches(
             keys, entry_ptr, all_columns, all_counts, names, lambda row: f"{file.url}, line {lines[row]}"
         )
+
+    def _check_comment(self, text: bytes, where: str) -> None:
+        """Raise DataError if a comment of scikit-learn says that columns count from another number."""
+        said = _COLUMNS.search(text)
+        is_zero_based = self._first_column == 0
+        if said and (said[1] == b"zero") != is_zero_based:
+            raise DataError(f"{where}: {line_start(text)!r}; read it with zero_based={not is_zero_based}")
 
     @property
     def _first_column(self) -> int:

@@ -503,6 +503,9 @@ def test_an_unknown_option_is_refused(tmp_path, option):
         (b"FEA1" + bytes(9), "Feather of version 1"),
         (b"<!DOCTYPE html>\n<p>one</p>\n", "HTML or XML; convert it to text, CSV or JSONL, or choose the format"),
         (b"\xef\xbb\xbf\n<?xml version='1.0'?>\n<doc>one</doc>\n", "HTML or XML; convert it"),
+        (b'<mediawiki xmlns="x">\n<page>one</page>\n', "HTML or XML; convert it"),
+        (b"<TEI\n  xmlns='x'>one</TEI>\n", "HTML or XML; convert it"),
+        (b'<rss version="2.0">one</rss>\n', "HTML or XML; convert it"),
         (b"\x93NUMPY\1\0" + bytes(9), "an array of NumPy"),
         (b"SQLite format 3\0" + bytes(9), "a database of SQLite"),
         (b"Obj\1" + bytes(9), "a file of Avro"),
@@ -514,6 +517,9 @@ def test_an_unknown_option_is_refused(tmp_path, option):
 def test_files_of_no_format_are_refused_by_content(tmp_path, name, content, match):
     (tmp_path / name).write_bytes(content)
     refuses(str(tmp_path / name), match)
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress(content))
+    refuses(str(path), "compressed twice, first by .*; unpack it once" if "compressed" in match else match)
 
 
 def test_json_lines_of_another_name_are_not_taken_for_text(tmp_path):
@@ -522,7 +528,7 @@ def test_json_lines_of_another_name_are_not_taken_for_text(tmp_path):
     assert read(tmp_path / "x.log", format="jsonl")[1] == [["one"], ["two"]]
 
 
-@pytest.mark.parametrize("name", ["x.yaml", "x.yml", "x.toml", "x.ipynb"])
+@pytest.mark.parametrize("name", ["x.xml", "x.yaml", "x.yml", "x.toml", "x.ipynb"])
 def test_files_whose_words_are_also_those_of_their_format_are_refused_by_name(tmp_path, name):
     path = write_lines(tmp_path / name, ["text: one fish"])
     refuses(path, "; convert it to text, CSV or JSONL, or choose the format with the option format")

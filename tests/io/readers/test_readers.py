@@ -382,6 +382,8 @@ def test_svmlight(tmp_path, zero_based):
     vocabulary = write_lines(tmp_path / "vocab.txt", ["fish", "cat", "dog", "elk"])
     _, documents = read(path, vocabulary_file=vocabulary, zero_based=zero_based)
     np.testing.assert_array_equal(counts_of(documents, ["fish", "cat", "dog", "elk"]), COUNTS)
+    with pytest.raises(DataError, match=f"line 2: '# Column indices are .*; read it with zero_based={zero_based}"):
+        read(path, zero_based=not zero_based)
 
 
 def test_lda_c(tmp_path):

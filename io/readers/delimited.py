@@ -134,6 +134,12 @@ def _check_no_lists(values: pa.Array, column: str, row_name: RowName) -> None:
         )
 
 
+def _other_delimiter(delimiter: str) -> str:
+    """Advise another delimiter, written as both Python and a shell take it."""
+    shown = "\\t" if delimiter == "\t" else delimiter
+    return f"; if '{shown}' separates the columns, read it with delimiter='{shown}'"
+
+
 class _Parser:
     """Reads the rows of an open file block by block. A row may be as large as memory."""
 
@@ -366,6 +372,10 @@ class _Parser:
             return DataError(
                 f"{self.file.url}, line {line}: the file ends in an escape, {shown!r}: remove it, or write it twice"
             )
+        _, closed = last_quote(text, self.dialect)
+        other = "" if closed is None else text[closed : closed + 1].decode("latin-1")
+        if other in OTHER_DELIMITERS and not self._header_line:
+            return DataError(f"{self.file.url}, line {line}: {reason}{_other_delimiter(other)}")
         advice = "if quotes are letters in this file, read it with quote=none"
         if b'\\"' in text:
             advice += ", and if a backslash is before quotes within fields, with escape=\\"
@@ -383,8 +393,7 @@ class _Parser:
             others = (one for one in OTHER_DELIMITERS if one in self._header[0] and one != self.dialect.delimiter)
             other = next(others, None)
             if other is not None:
-                shown = "\\t" if other == "\t" else other
-                return f"; if {shown!r} separates the columns, read it with delimiter={shown!r}"
+                return _other_delimiter(other)
         if is_short or self.options.columns:
             return ""
         return "; if the file has no header, name its columns with the option columns"

@@ -100,8 +100,8 @@ def ingest(
     Raises
     ------
     DataError
-        If the source cannot be read, if the folder holds something else, or if ``vocabulary`` is no list of different
-        strings.
+        If the source cannot be read, if the folder holds another store, such as a model, or files that would be
+        overwritten, or if ``vocabulary`` is no list of different strings.
     ValueError
         If an option is invalid.
     TypeError

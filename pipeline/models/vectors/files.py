@@ -329,7 +329,7 @@ def _read_header(file: IO[bytes], binary: bool) -> tuple[int, int]:
     except ValueError:
         if first.startswith(FASTTEXT):
             raise ValueError("it is a model in fastText's own format; load the file .vec that belongs to it") from None
-        advice = "" if binary else "; for a file without it, such as GloVe's, pass no_header=True"
+        advice = "" if binary else "; load GloVe's with load_word2vec_format(..., no_header=True)"
         raise ValueError(f"the first line is not a header with two numbers{advice}") from None
     if width < 1:
         raise ValueError(f"its header says {width} dimensions")

@@ -182,6 +182,8 @@ def test_a_file_that_ends_in_an_escape_says_so(tmp_path, quote, skip):
     [
         ("id;text\n1;a\n", {}, "if ';' separates the columns, read it with delimiter=';'"),
         ("id;text\n1;a\n", {"text": "id;text"}, "delimiter=';'"),
+        ('"";"text"\n"1";"one, two"\n', {}, "line 1: .*; if ';' separates the columns, read it with delimiter=';'$"),
+        ("id\ttext\n1\ta\n", {}, r"if '\\t' separates the columns, read it with delimiter='\\t'$"),
         ("one,two\n", {}, "if the file has no header, name its columns with the option columns"),
         ('id,text\n1,"a \\"b\\" c"\n', {}, r"with escape=\\"),
         ("1,a\n2,b,c\n", {"columns": ["id", "text"]}, "line 2: 3 columns, but the option columns has 2"),

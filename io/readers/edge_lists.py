@@ -69,6 +69,8 @@ class Found:
     comments: list[bytes] = field(default_factory=list)  # of the list that is read
     are_marks_names: bool = False  # whether a node has the name of what begins a comment
     first_edge: tuple[str, str] | None = None  # the first line of a list, which might also be a header
+    n_first_edges: int = 0  # lists that begin with this line
+    n_headers_again: int = 0  # lines that are the header of their list again
 
     def count(self, name: str, number: int) -> None:
         """Add to a number, if there is anything to add."""
@@ -203,8 +205,11 @@ def read_list(file: SourceFile, options: EdgeOptions, found: Found) -> Iterator[
             list_format = _list_format(file, text, first, number, options, found)
             if list_format.has_header:
                 text = text.replace(first, b"", 1)
-            elif found.first_edge is None:
-                found.first_edge = _first_edge(first, list_format)
+            elif edge := _first_edge(first, list_format):
+                found.first_edge = found.first_edge or edge
+                found.n_first_edges += edge == found.first_edge
+        if list_format.has_header:
+            found.n_headers_again += len(re.findall(b"(?m)^" + re.escape(first) + b"$", text))
         quote = list_format.dialect.quote
         if quote and quote.encode() in text:
             found.facts["quote"] = quote
@@ -446,7 +451,8 @@ def _is_header(fields: list[bytes], names: list[str], below: list[list[bytes]], 
     if any(_NUMBER.fullmatch(one) for one in fields):
         return False
     usual = usual_columns(names)
-    nodes = {one.lower() for line in below for one in line[:2]}
+    # Where files were joined, the header may follow again.
+    nodes = {one.lower() for line in below if line != fields for one in line[:2]}
     ends = {fields[column].lower() for column in (usual or [0, 1]) if column < len(fields)}
     if usual is None:
         if any(_are_numbers(below, column) for column in range(len(fields))):

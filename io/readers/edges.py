@@ -373,12 +373,17 @@ def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found:
 
 
 def _note_first_edge(names: pa.Array, source: np.ndarray, target: np.ndarray, where: str, found: Found) -> None:
-    """Say if the first line of a list may be a header: neither of its names occurs again in a graph of some edges."""
-    if found.first_edge is None or len(source) < 3 or source[0] == target[0]:
+    """Say if headers may be edges: those that follow again, or first lines whose names occur nowhere else."""
+    if found.n_headers_again:
+        found.notices.append(
+            f"{where}: {pluralize(found.n_headers_again, 'line')} like the header, as where files were joined, became "
+            f"edges; remove such lines"
+        )
+    if found.first_edge is None or len(source) < 3 or found.first_edge[0] == found.first_edge[1]:
         return
-    ends = np.concatenate([source, target])
-    if np.count_nonzero((ends == source[0]) | (ends == target[0])) == 2:
-        first, second = found.first_edge
+    first, second = found.first_edge
+    numbers = [pc.index(names, pa.scalar(name)).as_py() for name in (first, second)]
+    if np.count_nonzero(np.isin(np.concatenate([source, target]), numbers)) == 2 * found.n_first_edges:
         found.notices.append(
             f"{where}: the first line is taken for an edge between {first!r:.40} and {second!r:.40}, which occur "
             f"nowhere else; if it names the columns, read it with --header (in Python, ingest_graph(..., header=True))"

@@ -440,6 +440,12 @@ COLLECTIONS = {
         [("a", "b"), ("b", "c")],
         None,
     ),
+    "joined files": (
+        "source,target\na,b\nsource,target\nb,c\n",
+        {},
+        [("a", "b"), ("source", "target"), ("b", "c")],
+        "1 line like the header, as where files were joined",
+    ),
     "two kinds": ("user,item\nu1,i1\nu2,i1\n", {}, [("u1", "i1"), ("u2", "i1")], None),
 }
 
@@ -453,6 +459,13 @@ def test_real_collections_are_read_right_and_what_may_be_wrong_is_said(tmp_path,
     edges = {(first, second): weight[0] if weight else 1.0 for first, second, *weight in wanted}
     assert found == (edges if options.get("directed") else both_ways(edges))
     assert any(said in str(one.message) for one in caught) if said else not caught
+
+
+def test_the_same_first_line_of_several_lists_may_be_a_header(tmp_path):
+    for name, edge in (("a", "ann,bob"), ("b", "bob,cat")):
+        (tmp_path / name).write_text(f"person,friend\n{edge}\n")
+    with pytest.warns(UserWarning, match="between 'person' and 'friend', which occur nowhere else"):
+        read_edges([tmp_path / "a", tmp_path / "b"])
 
 
 @pytest.mark.parametrize(

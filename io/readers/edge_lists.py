@@ -157,6 +157,19 @@ def edge_columns(
     found.facts["columns"] = [names[position] for position in columns]
     if skipped:
         found.facts["skipped_columns"] = skipped
+    with_numbers = [
+        name
+        for name in skipped
+        if len(names) > 3
+        and not (_is_time(name) or _ID.search(name.lower()) or name == "")
+        and has_numbers(names.index(name))
+    ]
+    if with_numbers and not weights and options.weighted is None:
+        found.notices.append(
+            f"{where}: columns with numbers, {listed(with_numbers)}, left out; if one has weights, name it with "
+            f"--weight (in Python, ingest_graph(..., weight=...)), otherwise read with --unweighted (in Python, "
+            f"ingest_graph(..., weighted=False))"
+        )
     return columns
 
 

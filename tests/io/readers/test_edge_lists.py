@@ -440,6 +440,12 @@ COLLECTIONS = {
         [("a", "b"), ("b", "c")],
         None,
     ),
+    "a column of numbers among four": (
+        "source,target,rating,time\na,b,4,10\nb,c,2,20\n",
+        {},
+        [("a", "b"), ("b", "c")],
+        "columns with numbers, 'rating', left out; if one has weights, name it with --weight",
+    ),
     "joined files": (
         "source,target\na,b\nsource,target\nb,c\n",
         {},

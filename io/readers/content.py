@@ -7,10 +7,11 @@ not guessed.
 import codecs
 import json
 import re
+import warnings
 from collections.abc import Sequence
 
-from ..errors import DataError
-from ..messages import line_start
+from ..errors import DataError, DataWarning
+from ..messages import line_start, pluralize
 from .source import SourceFile, open_file, read_some
 
 #: The check reads the beginning of a few files only, because a source may have a million files.
@@ -126,7 +127,10 @@ def _encoding_by_zeros(beginning: bytes) -> str | None:
 
 
 def check_is_text(files: Sequence[SourceFile]) -> None:
-    """Raise DataError if a file is binary, or if the first lines of all checked files consist of numbers."""
+    """Raise DataError if a file is binary, or if the first lines of all checked files consist of numbers.
+
+    Says if these lines may be those of a table.
+    """
     check_encoding(files)
     lines: list[bytes] = []
     for file in files[:CHECKED_FILES]:
@@ -152,6 +156,14 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
         raise DataError(
             f"{files[0].url}: the first lines consist of numbers only ({first!r}); {_ADVICE}: lda-c, docword, "
             f"svmlight or matrixmarket for counts, lines or text if these numbers are the words"
+        )
+    n_tabs = lines[0].count(b"\t")
+    if n_tabs and len(lines) > 1 and all(line.count(b"\t") == n_tabs for line in lines):
+        warnings.warn(
+            f"{files[0].url}: the first lines have {pluralize(n_tabs, 'tab')} each ({first!r}), and are read as text; "
+            f"if this is a table, choose format=csv with delimiter='\\t', otherwise format=lines or text",
+            DataWarning,
+            stacklevel=3,
         )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
-from corpusmill.io.errors import DataError
+from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.io.readers.bags import MAX_DOCUMENT_TOKENS, check_lengths
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.edges import read_edges
@@ -526,6 +526,18 @@ def test_json_lines_of_another_name_are_not_taken_for_text(tmp_path):
     write_jsonl(tmp_path / "x.log", [{"text": "one"}, {"text": "two"}])
     refuses(tmp_path / "x.log", "the lines are JSON objects .*: jsonl, or lines if this is text")
     assert read(tmp_path / "x.log", format="jsonl")[1] == [["one"], ["two"]]
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.dat"])
+def test_a_table_of_another_name_is_noticed(tmp_path, name, recwarn):
+    path = write_lines(tmp_path / name, ["id\ttext", "1\tone fish", "2\ttwo fish"])
+    with pytest.warns(DataWarning, match=r"have 1 tab each .*choose format=csv with delimiter='\\t', otherwise"):
+        read(path)
+    recwarn.clear()
+    assert read(path, format="csv", delimiter="\\t")[1] == [["one", "fish"], ["two", "fish"]]
+    assert len(read(path, format="lines")[1]) == 3
+    read(write_lines(tmp_path / "text.txt", ["a fish\tand", "a dog"]))
+    assert not recwarn
 
 
 @pytest.mark.parametrize("name", ["x.xml", "x.yaml", "x.yml", "x.toml", "x.ipynb"])

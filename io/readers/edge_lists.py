@@ -157,20 +157,20 @@ def edge_columns(
     found.facts["columns"] = [names[position] for position in columns]
     if skipped:
         found.facts["skipped_columns"] = skipped
-    with_numbers = [
-        name
-        for name in skipped
-        if len(names) > 3
-        and not (_is_time(name) or _ID.search(name.lower()) or name == "")
-        and has_numbers(names.index(name))
-    ]
-    if with_numbers and not weights and options.weighted is None:
-        found.notices.append(
-            f"{where}: columns with numbers, {listed(with_numbers)}, left out; if one has weights, name it with "
-            f"--weight (in Python, ingest_graph(..., weight=...)), otherwise read with --unweighted (in Python, "
-            f"ingest_graph(..., weighted=False))"
-        )
+        if len(names) > 3 and not weights and options.weighted is None:
+            _note_numbers([name for name in skipped if has_numbers(names.index(name))], where, found)
     return columns
+
+
+def _note_numbers(names: Sequence[str], where: str, found: Found) -> None:
+    """Say which of these columns with numbers, which are left out, may have weights."""
+    names = [name for name in names if name and not _is_time(name) and not _ID.search(name.lower())]
+    if names:
+        found.notices.append(
+            f"{where}: columns with numbers, {listed(names)}, left out; if one has weights, name it with --weight (in "
+            f"Python, ingest_graph(..., weight=...)), otherwise read with --unweighted (in Python, ingest_graph(..., "
+            f"weighted=False))"
+        )
 
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
@@ -305,7 +305,8 @@ def _list_format(
     plain = _plain_format(first, lines, options, where)
     _check_quotes(file, first, number, plain)
     fields = _fields(first, plain)
-    below = [_fields(one, plain) for one in lines[1:]]
+    # Where files were joined, the header may follow again.
+    below = [each for one in lines[1:] if (each := _fields(one, plain)) != fields]
     names = [one.decode("utf-8", "replace") for one in fields]
     delimiter = plain.dialect.delimiter
     found.facts["separator"] = {"\t": "tab", " ": "blanks"}.get(delimiter, delimiter)
@@ -464,8 +465,7 @@ def _is_header(fields: list[bytes], names: list[str], below: list[list[bytes]], 
     if any(_NUMBER.fullmatch(one) for one in fields):
         return False
     usual = usual_columns(names)
-    # Where files were joined, the header may follow again.
-    nodes = {one.lower() for line in below if line != fields for one in line[:2]}
+    nodes = {one.lower() for line in below for one in line[:2]}
     ends = {fields[column].lower() for column in (usual or [0, 1]) if column < len(fields)}
     if usual is None:
         if any(_are_numbers(below, column) for column in range(len(fields))):

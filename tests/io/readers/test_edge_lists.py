@@ -492,6 +492,7 @@ def test_the_same_first_line_of_several_lists_may_be_a_header(tmp_path):
             for header in ("", "src;dst;w\n")
             for one in (";", "|", "\t", " ")
         ),
+        ("source,target,w\na,b,1\nsource,target,w\n", {}, "line 3: two names and a weight are needed"),
         ("src;dst;w\na;b;2,5\n", {"delimiter": ";"}, "decimal commas"),
         ("New York;Boston;3\nBoston;Los Angeles;4\n", {}, "' ' and ';' may both .*--delimiter ';'"),
         ("New York|Boston\nBoston|Los Angeles\n", {}, r"' ' and '\|' may both"),

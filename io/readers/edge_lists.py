@@ -356,9 +356,9 @@ def _plain_format(first: bytes, lines: list[bytes], options: EdgeOptions, where:
         one = next(iter(named + [each for each in tried if each.dialect.delimiter != ";" or not is_apart]), one)
         if one.dialect.delimiter == "\t" and _are_mixed(lines, one, blanks, where):
             one = blanks
-        if one not in named and one.dialect.delimiter in ", ":
-            _check_separator(lines, one, where)
     _check_decimal_commas(lines, one, options, where)
+    if options.delimiter is None and one not in named and one.dialect.delimiter in ", ":
+        _check_separator(lines, one, where)
     n_fields = len(_fields(first, one))
     return one._replace(n_fields=n_fields, columns=list(range(n_fields)))
 
@@ -370,8 +370,8 @@ def _check_separator(lines: list[bytes], plain: _ListFormat, where: str) -> None
         if all({len(_fields(line, one)) for line in lines} in ({2}, {3}) for one in both):
             raise DataError(
                 f"{where}: {plain.dialect.delimiter!r} and {each!r} may both separate the names in "
-                f"{line_start(lines[0])!r}; choose one with --delimiter {each!r} (in Python, ingest_graph(..., "
-                f"delimiter={each!r}))"
+                f"{line_start(lines[0])!r}; choose one with --delimiter {each!r} or --delimiter "
+                f"{plain.dialect.delimiter!r} (in Python, ingest_graph(..., delimiter={each!r}))"
             )
 
 
@@ -386,10 +386,11 @@ def _check_decimal_commas(lines: list[bytes], plain: _ListFormat, options: EdgeO
         are_numbers = [bool(_NUMBER.fullmatch(row[2].replace(b",", b"."))) for row in rows]
         commas = [row[2] for row, is_number in zip(rows, are_numbers, strict=True) if is_number and b"," in row[2]]
         if commas and all(are_numbers[1:]):  # the first line may name the columns
+            others = "" if each == chosen else f"; if {chosen!r} separates the columns, say --delimiter {chosen!r}"
             raise DataError(
                 f"{where}: numbers such as {line_start(commas[0])!r} seem to have decimal commas; write them with "
                 f"points, and without separators of thousands, or ignore them with --delimiter {each!r} "
-                f"--unweighted (in Python, ingest_graph(..., delimiter={each!r}, weighted=False))"
+                f"--unweighted (in Python, ingest_graph(..., delimiter={each!r}, weighted=False)){others}"
             )
 
 

@@ -493,6 +493,7 @@ def test_the_same_first_line_of_several_lists_may_be_a_header(tmp_path):
             for one in (";", "|", "\t", " ")
         ),
         ("source,target,w\na,b,1\nsource,target,w\n", {}, "line 3: two names and a weight are needed"),
+        ("a;b;2,5\nb;c;1,5\n", {}, "decimal commas; .* if ',' separates the columns, say --delimiter ','"),
         ("src;dst;w\na;b;2,5\n", {"delimiter": ";"}, "decimal commas"),
         ("New York;Boston;3\nBoston;Los Angeles;4\n", {}, "' ' and ';' may both .*--delimiter ';'"),
         ("New York|Boston\nBoston|Los Angeles\n", {}, r"' ' and '\|' may both"),

@@ -129,7 +129,7 @@ def convergence(
     session: Session,
     components: tuple[int, ...] = (240,),
     systems: tuple[str, ...] = SYSTEMS,
-    epochs: int = 40,
+    epochs: int = 1000,
     seconds: float = 4.0,
     corpora: tuple[str, ...] = ("20news-tfidf", "tdt2", "faces"),
 ) -> Measured:
@@ -144,8 +144,8 @@ def convergence(
                 system = NAMES.get(solver, solver)
                 values[f"{title}: {system}, error after {FIRST_EPOCHS} epochs"] = errors[FIRST_EPOCHS - 1]
                 values[f"{title}: {system}, CPU-seconds of {FIRST_EPOCHS} epochs"] = times[FIRST_EPOCHS - 1]
-                # There is no error before the first epoch has ended.
-                after = float(np.interp(seconds, times, errors, left=np.nan))
+                # There is no error before the first epoch has ended, nor after the last one.
+                after = float(np.interp(seconds, times, errors, left=np.nan, right=np.nan))
                 values[f"{title}: {system}, error after {seconds:g} s"] = after
             ratio = per_epoch(found[COLUMNS][0]) / per_epoch(found[LOCAL][0])
             values[f"{title}: time per epoch of FAST-HALS over tiles"] = ratio

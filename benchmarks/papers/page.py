@@ -173,6 +173,10 @@ def draw(charts: list[Chart]) -> bytes:
         if chart.y_log:
             axis.set_yscale("log")
             label_steps(axis.yaxis)
+            if chart.bars:
+                # Lengths of bars mean nothing on this axis, but its steps do if it begins with a power of ten.
+                lowest = min(value for curve in chart.curves for value in curve.y if value > 0)
+                axis.set_ylim(bottom=10 ** np.floor(np.log10(lowest)))
         axis.grid(alpha=0.25)
         if len(chart.curves) > 1 or chart.curves[0].label:
             axis.legend(fontsize=8, frameon=False)

@@ -153,8 +153,8 @@ def _describe_number(kind: type, limits: dict[str, float], plural: bool) -> str:
     noun = "integer" if is_integer else "number"
     if not limits and not is_integer:
         noun = "finite number"
-    # The schema has no other multiple.
-    if limits.get("multiple_of") == 2:
+    multiple = limits.get("multiple_of")
+    if multiple == 2:
         noun = f"even {noun}"
     if plural:
         noun += "s"
@@ -162,6 +162,8 @@ def _describe_number(kind: type, limits: dict[str, float], plural: bool) -> str:
         noun = f"an {noun}"
     else:
         noun = f"a {noun}"
+    if multiple is not None and multiple > 2:
+        noun += f" that is a multiple of {multiple}" if not plural else f" that are multiples of {multiple}"
     return noun + _describe_range(limits, is_integer)
 
 

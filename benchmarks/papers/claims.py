@@ -112,6 +112,8 @@ def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Compari
     """Yield the comparisons of a condition. Raises KeyError if no value has one of its labels."""
     parts = SIGN.split(condition)
     operands, signs = parts[::2], parts[1::2]
+    if not signs:
+        raise ValueError(f"{condition!r} compares nothing: write ' < ', ' > ' or ' is ' between two values")
     pattern = next((operand for operand in operands if "*" in operand), None)
     labels = [label for label in values if pattern and fits(label, pattern)]
     if pattern and not labels:

@@ -175,8 +175,8 @@ def draw(charts: list[Chart]) -> bytes:
             label_steps(axis.yaxis)
             if chart.bars:
                 # Lengths of bars mean nothing on this axis, but its steps do if it begins with a power of ten.
-                lowest = min(value for curve in chart.curves for value in curve.y if value > 0)
-                axis.set_ylim(bottom=10 ** np.floor(np.log10(lowest)))
+                values = np.concatenate([curve.y for curve in chart.curves])
+                axis.set_ylim(bottom=10 ** np.floor(np.log10(values[values > 0].min())))
         axis.grid(alpha=0.25)
         if len(chart.curves) > 1 or chart.curves[0].label:
             axis.legend(fontsize=8, frameon=False)

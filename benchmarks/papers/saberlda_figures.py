@@ -177,6 +177,7 @@ def many_topics(
     values = {}
     curves = []
     rates = {}
+    Corpusmill(train, min(topics), 1).run()  # compiles or loads the kernels
     for K in topics:
         system = Corpusmill(train, K, 1)
         clock = Clock()

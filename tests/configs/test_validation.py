@@ -44,6 +44,11 @@ def test_the_defaults_of_every_estimator_are_valid(kind):
         ("node2vec", {"walks": 7}, "walks is 7: choose a string or None"),
         ("random-indexing", {"seed_length": 5}, "seed_length is 5: choose an even integer of 2 or more"),
         (
+            "word2vec",
+            {"minibatch_words": 6},
+            "minibatch_words is 6: choose an integer that is a multiple of 4 from 4 to 4096",
+        ),
+        (
             "random-indexing",
             {"vector_size": "big"},
             "vector_size is 'big': choose an integer from 4 to 65536 or 'auto'",

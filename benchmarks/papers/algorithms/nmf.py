@@ -1,7 +1,7 @@
 """Two solvers of NMF for comparison: FAST-HALS in the order of ALO-NMF (Moon et al. 2020), and ANLS."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.matrix import Matrix
 from corpusmill.io.stores.store import Arrays
 from corpusmill.kernels.nmf.hals import UpdateRule
-from corpusmill.pipeline.engine.algorithm import PreviousModel
+from corpusmill.pipeline.engine.algorithm import AnyAlgorithm, PreviousModel
 from corpusmill.pipeline.engine.device import runs_on_cuda
 from corpusmill.pipeline.engine.run import ADDED
 from corpusmill.pipeline.models.base.saved import SavedModel
@@ -69,8 +69,15 @@ class Anls(FactorSolver):
 class PaperNMF(NMF):
     """NMF with the solvers of this module in addition: ``solver="paper"`` and ``solver="anls"``."""
 
+    #: Width of a tile of the solver "paper": see `PaperHals`.
+    tile: ClassVar[int] = 0
+
     _kind = f"{__name__}:PaperNMF"
     _solvers: ClassVar[Mapping[str, type[FrobeniusFactorization]]] = SOLVERS | {"paper": PaperHals, "anls": Anls}
+
+    def _algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> AnyAlgorithm:
+        algorithm = super()._algorithm(data, previous)
+        return replace(algorithm, tile=self.tile) if isinstance(algorithm, PaperHals) else algorithm
 
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         super()._check(data, previous)

@@ -76,7 +76,8 @@ def _shared_bytes(method: str, options: TrainingOptions, D: int) -> int:
     limit = shared_memory_limit()
     if not fits or nbytes > limit:
         raise ValueError(
-            f"{D} columns, window {options.window} and {options.negative} negatives take {nbytes:,} bytes of a "
+            f"{D} columns, window {options.window}, {options.negative} negatives and mini-batches of "
+            f"{options.minibatch} words take {nbytes:,} bytes of a "
             f"block's shared memory, which has {limit:,}: choose smaller ones, or device 'cpu'"
         )
     return nbytes

@@ -81,7 +81,7 @@ class MinibatchGibbs(DenseSampler):
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Add the tables on the device to the estimate."""
         estimate = super().memory(data, chunk)
-        rows = self.dense_rows(chunk) + self.documents
+        rows = self.dense_rows(chunk) + min(self.documents, chunk.documents)
         return replace(estimate, device=estimate.device + 24 * chunk.tokens + 4 * self.n_topics * rows)
 
     def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
@@ -89,5 +89,6 @@ class MinibatchGibbs(DenseSampler):
         z = z.copy()
         counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
         kernel = kernels("lda.minibatch", self.device).minibatch
-        kernel(counts.tokens, counts.tables, z, random.key(*address), chunk.doc_ptr, self.documents)
+        documents = min(self.documents, chunk.n_documents)
+        kernel(counts.tokens, counts.tables, z, random.key(*address), chunk.doc_ptr, documents)
         return z

@@ -108,7 +108,9 @@ class SkipGramEstimator(TextEstimator):
         device = resolve_device(self.device, kind.has_cuda_kernels, f"method {self.method!r}")
         if issubclass(kind, StrataSkipGram):
             return self._strata(data, frequency[:n_rows], parameters | {"device": device})
-        return kind(bounds=(0, n_rows), method=self.method, minibatch=self.minibatch_words, device=device, **parameters)
+        if self.method == "par":
+            parameters["minibatch"] = self.minibatch_words
+        return kind(bounds=(0, n_rows), method=self.method, device=device, **parameters)
 
     def _advice(self) -> Advice:
         names = {"dimension": "vector_size"}

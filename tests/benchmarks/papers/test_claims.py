@@ -43,6 +43,12 @@ def test_a_condition_compares_labels_numbers_and_multiples(condition, holds):
     assert judge(Claim("It is so.", (condition,)), LABELS).holds is holds
 
 
+@pytest.mark.parametrize("condition", ["a: time <= 3", "a: time<3", "a: time"])
+def test_a_condition_without_a_comparison_is_an_error(condition):
+    with pytest.raises(ValueError, match="compares nothing"):
+        judge(Claim("It is so.", ("a: time < 3", condition)), LABELS)
+
+
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_a_claim_is_true_on_one_side_of_its_limit_only(value, limit):
     values = {"value": value, "limit": limit}

@@ -35,6 +35,14 @@ def test_the_error_reported_is_the_error(solver, convert, tmp_path):
     assert solver == "paper" or all(b <= a * (1 + 1e-9) for a, b in zip(errors[:-1], errors[1:], strict=True))
 
 
+@pytest.mark.parametrize("tile", [1, 2, 5])
+def test_the_width_of_a_tile_changes_rounding_only(tile, monkeypatch):
+    A = sums_of_parts()
+    expected = small("paper").fit(A).components_
+    monkeypatch.setattr(PaperNMF, "tile", tile)
+    np.testing.assert_allclose(small("paper").fit(A).components_, expected, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("solver", ["paper", "anls"])
 def test_a_matrix_of_zeros(solver, tmp_path):

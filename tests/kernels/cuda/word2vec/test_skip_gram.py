@@ -71,7 +71,9 @@ def test_vectors_too_large_for_shared_memory_are_refused(method):
     text, step, W = small_case((4,))
     with (
         mock.patch.object(word2vec, "shared_memory_limit", return_value=1000),
-        pytest.raises(ValueError, match=r"64 columns, window 3 and 2 negatives take .* bytes"),
+        pytest.raises(
+            ValueError, match=r"64 columns, window 3, 2 negatives and mini-batches of 24 words take .* bytes"
+        ),
     ):
         word2vec.train(method, text, step, *W)
 

@@ -38,8 +38,8 @@ def test_what_is_noticed_while_the_source_is_opened_has_no_place_in_the_code(pro
     code, _, err = call(*command, *source)
     assert code == 0
     assert [line for line in err.splitlines() if "left out" in line] == [
-        f"warning: {project}/days: 1 file left out, such as {project}/days/a.jsonl~: hidden names, names that begin "
-        "with _, and backup copies are read if the path names them"
+        f"warning: {project}/days: 1 file left out, such as {project}/days/a.jsonl~: names that begin with _, and "
+        "backup copies, are read if a pattern names them"
     ]
 
 

@@ -206,6 +206,9 @@ class HeldArrays:
         except OSError as error:
             self.fail(_no_space(str(self._folder), nbytes(arrays), error))
             return
+        except BaseException as error:
+            self.fail(error)
+            return
         with self._changed:
             size = nbytes(arrays)
             self.written += size
@@ -226,7 +229,9 @@ class HeldArrays:
             with held.path.open("rb") as file:
                 for name, (shape, dtype) in held.arrays.items():
                     arrays[name] = empty_aligned(shape, dtype)
-                    file.readinto(arrays[name].reshape(-1).view(np.uint8).data)
+                    content = arrays[name].reshape(-1).view(np.uint8)
+                    if file.readinto(content.data) != len(content):
+                        raise DataError(f"{held.path}: this file of the scratch folder is cut off; resume the run")
             held.path.unlink()
         except BaseException as error:
             self.fail(error)

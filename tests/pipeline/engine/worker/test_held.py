@@ -129,3 +129,22 @@ def test_a_disk_that_cannot_be_written_ends_requests(tmp_path):
     held.close()
     with pytest.raises(DataError, match="file cannot take 84 B that wait for later tasks"):
         held.request(ONE).result(5)
+
+
+def test_a_file_that_is_cut_off_ends_requests(tmp_path):
+    held = held_of(0, tmp_path)
+    put(held, ONE, numbers())
+    wait_for(lambda: files(tmp_path) and not held._leaving)
+    files(tmp_path)[0].write_bytes(b"1234")
+    with pytest.raises(DataError, match=r"\.arrays: this file of the scratch folder is cut off; resume the run"):
+        held.request(ONE).result(5)
+    held.close()
+
+
+def test_arrays_that_have_no_bytes_to_write_end_requests(tmp_path):
+    held = held_of(0, tmp_path)
+    waiting = held.request(TWO)
+    put(held, ONE, {"x": np.zeros(3, "datetime64[s]")})
+    with pytest.raises(ValueError, match="buffer"):
+        waiting.result(5)
+    held.close()

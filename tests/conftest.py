@@ -115,8 +115,8 @@ class ForkingNanny(Nanny):
 def cluster_of():
     """Return a function that scales a cluster to a number of workers and returns its client.
 
-    Its event loop runs in this process until the tests end. So a test that changes ``time.monotonic`` replaces the name
-    ``time`` of the module that it tests: if it changed Python's module, the event loop would hang.
+    Its event loop runs in this process until the tests end. So a test that needs another clock uses
+    `helpers.clock.replace_clock`: if it changed Python's module ``time``, the event loop would hang.
     """
     # Tests without a cluster must not find this client or its settings.
     with dask.config.set(dask_settings()):

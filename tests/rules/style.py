@@ -79,6 +79,15 @@ def code_in_data(tree):
             yield node.lineno, "allow_pickle runs code found in data"
 
 
+def changed_clocks(tree):
+    """Tests replace the clock of the package only, because event loops use that of Python."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr") and node.args:
+            target = ast.unparse(node.args[0])
+            if target == "time" or target.endswith(".time"):
+                yield node.lineno, f"{target} is changed for the event loops too: use replace_clock of helpers/clock.py"
+
+
 def cycles(modules):
     """Yield the modules of a cycle of imports, given which modules each one imports."""
     try:
@@ -161,6 +170,7 @@ PAGES = [*files_below(ROOT / "docs", pattern="*.md"), *ROOT.glob("*.md")]
 RULES = {
     numba_decorators: [path for path in SOURCES if path.name != "jit.py"],
     code_in_data: SOURCES,
+    changed_clocks: EVERYTHING,
     kernels_without_shapes: KERNELS,
     long_functions: EVERYTHING,
     many_parameters: [path for path in SOURCES if path not in KERNELS],

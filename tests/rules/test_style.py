@@ -20,6 +20,7 @@ PLANTED = [
     (style.code_in_data, "from joblib.hashing import hash", 1, "from .joblib_names import hash"),
     (style.code_in_data, "x = 1\neval('x')", 2, "evaluate('x')"),
     (style.code_in_data, "np.load(file, allow_pickle=True)", 1, "np.load(file, allow_pickle=False)"),
+    (style.changed_clocks, "patch.setattr(watch.time, 'time', f)", 1, "patch.setattr(watch, 'time', clock)"),
     (
         style.kernels_without_shapes,
         "@kernel\ndef f(x):\n    '''Add one.'''",

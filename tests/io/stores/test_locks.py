@@ -8,6 +8,7 @@ from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
 from corpusmill.io.stores.locks import EXPIRY_VARIABLE, ObjectLock, acquire_lock, expiry_seconds, is_locked
 from corpusmill.io.stores.store import Store
+from helpers.clock import replace_clock
 
 #: The server's clock counts whole seconds.
 EXPIRY = 2.0
@@ -80,9 +81,8 @@ def test_only_the_lock_of_a_dead_owner_is_taken_over(remote):
 
 
 def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):
-    now = time.time
     with acquire_lock(remote, "lock", "someone trains", EXPIRY) as check:
-        monkeypatch.setattr(time, "time", lambda: now() + 1e6)
+        replace_clock(monkeypatch, time=lambda: time.time() + 1e6)
         assert "holds the lock" in ObjectLock(remote, "lock", EXPIRY).try_acquire()
         check()
 

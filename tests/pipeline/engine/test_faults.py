@@ -23,6 +23,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
+from helpers.clock import replace_clock
 from helpers.shell_cluster import shell_cluster
 from helpers.source_tree import files_below
 from helpers.toy import Tally, model_of, write_toy_corpus
@@ -122,19 +123,11 @@ def test_files_of_a_killed_writer_are_removed_by_the_next_run(corpus, expected, 
 def test_a_jumping_clock_does_not_change_the_result(corpus, expected, tmp_path, monkeypatch):
     jumps = random.Random(5)
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + jumps.uniform(-1e6, 1e6))
-    monkeypatch.setattr(time, "time_ns", lambda: int((now + jumps.uniform(-1e6, 1e6)) * 1e9))
+    replace_clock(monkeypatch, time=lambda: now + jumps.uniform(-1e6, 1e6))
     run = tmp_path / "run"
     trained(corpus, run, callbacks=[stop_after_two])
     np.testing.assert_array_equal(trained(corpus, run), expected)
     assert all(0 < row["seconds"] < 60 for row in RunStore(str(run)).metrics)
-
-
-def test_task_names_are_unique_even_if_the_clock_stands_still(corpus, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(time, "time_ns", lambda: 0)
-    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
-        for name in ("a", "b"):
-            np.testing.assert_array_equal(trained(corpus, tmp_path / name, OnDask(client)), expected)
 
 
 # --- the cluster ---

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.io.errors import DataError
-from corpusmill.pipeline.commands.actions import watch
 from corpusmill.pipeline.commands.actions.watch import describe, follow, look
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import model_of_run
 from corpusmill.pipeline.publishing.retrain import Listeners, retrain
 from corpusmill.pipeline.views.status import RunStatus
+from helpers.clock import replace_clock
 from helpers.command_line import COMMAND
 from helpers.nightly import configuration, write_first_days
 from helpers.toy import write_topic_corpus
@@ -152,7 +152,7 @@ def test_a_line_describes_the_state_of_a_run(monkeypatch):
     rows = [{"epoch": 3, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
     rows.append({"epoch": 4, "seconds": 3.0, "tokens_per_second": 2e6, "log_likelihood": -7.6})
     status = RunStatus("runs/a", "lda", 4, 14, 0.0, 9, "running", [], rows, updated=1000.0)
-    monkeypatch.setattr(watch.time, "time", lambda: 1012.0)
+    replace_clock(monkeypatch, time=lambda: 1012.0)
     assert describe(status) == (
         "lda runs/a: running, epoch 4 of 14 done, 2 M tokens/s, held out -7.500 of epoch 3, about 30 s left, "
         "last epoch 12 s ago"

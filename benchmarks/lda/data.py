@@ -13,6 +13,7 @@ FILES = {
     "kjv": "kjv.tsv",
     "kos": "uci-kos/docword.kos.txt",
     "nips": "nips_bow_1740x12419.npz",
+    "tdt2": "tdt2/tdt2_9394x36771.npz",
     "wikipedia": "wiki-bow-252k.npz",
 }
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..actions.inspect import CorpusResult
     from ..actions.train import TrainingResult
 
-#: Topics listed by training and by diff.
-MAX_TOPICS = 40
+#: Topics listed by training and by diff: with the other lines, they fit a screen.
+MAX_TOPICS = 20
 #: Files listed by retrain, for each kind of change.
 MAX_FILES = 5
 #: Colours of the states of a finding.
@@ -112,7 +112,7 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
     for topic in found[:most]:
         _echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {_name_and_words(topic)}")
     if most is not None and len(found) > most:
-        _echo(f"        and {len(found) - most:,} smaller ones")
+        _echo(f"        and {len(found) - most:,} smaller ones, which `corpusmill topics` lists")
     _echo()
 
 

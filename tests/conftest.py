@@ -101,6 +101,8 @@ FORKING = {"distributed.worker.multiprocessing-method": METHOD}
 #: What forked workers have imported already. Kernels are loaded when they are called.
 PRELOADED = ["distributed", "corpusmill.pipeline.engine.cluster.sweep"]
 PRELOADED += [f"corpusmill.pipeline.models.{name}.estimator" for name in ("lda", "nmf", "random_indexing", "word2vec")]
+# The server of forks finds it if it is started in the root of the repository, as by the first test of most processes.
+PRELOADED += ["tests.helpers.numba_types"]
 
 
 class ForkingNanny(Nanny):

@@ -27,6 +27,7 @@ SlurmdLogFile={folder}/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
@@ -66,12 +67,12 @@ def slurm(folder):
         for command in (munge, ["slurmctld", "-D"], ["slurmd", "-D"]):
             process = stack.enter_context(subprocess.Popen(command, **quiet))
             stack.callback(process.kill)
-            time.sleep(1)
+            time.sleep(0.3)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             found = subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True, env=environment)
             if "idle" in found.stdout:
                 yield environment
                 return
-            time.sleep(0.5)
+            time.sleep(0.1)
         yield None

@@ -22,7 +22,6 @@ from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
 from corpusmill.io.stores.filesystems import explained_errors
 from corpusmill.io.stores.locks import acquire_lock
 from corpusmill.io.stores.store import Store
-from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.models.vectors.evaluation import read_lines
@@ -67,10 +66,25 @@ def test_an_interrupted_run_on_s3_is_resumed_to_the_same_bits(corpus, bucket):
     assert Store(f"{bucket}/run/epochs").names() == ["000002-0001", "000003-0002"]
 
 
+@pytest.fixture
+def workers_of(bucket, cluster_of):
+    """Return a function that returns a client of workers that have the credentials of this process."""
+
+    def client_of(workers):
+        client = cluster_of(workers)
+        client.run(_set_variables, {name: value for name, value in os.environ.items() if name.startswith("AWS_")})
+        return client
+
+    return client_of
+
+
+def _set_variables(variables):
+    os.environ.update(variables)
+
+
 @pytest.mark.slow
-def test_workers_read_and_write_s3(corpus, bucket):
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        spread = fitted(corpus, client=client, run=f"{bucket}/spread")
+def test_workers_read_and_write_s3(corpus, bucket, workers_of):
+    spread = fitted(corpus, client=workers_of(2), run=f"{bucket}/spread")
     np.testing.assert_array_equal(spread.components_, fitted(corpus).components_)
 
 
@@ -357,11 +371,11 @@ def _forget_credentials():
 
 
 @pytest.mark.slow
-def test_workers_without_credentials_are_named(bucket):
-    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
-        (address,) = client.run(_forget_credentials)
-        with pytest.raises(AccessDenied, match=rf"access denied.* on the workers \(such as {address}\)"):
-            ingest(DOCUMENTS, f"{bucket}/by-others", chunk_tokens=80, client=client)
+def test_workers_without_credentials_are_named(bucket, workers_of):
+    client = workers_of(1)
+    (address,) = client.run(_forget_credentials)
+    with pytest.raises(AccessDenied, match=rf"access denied.* on the workers \(such as {address}\)"):
+        ingest(DOCUMENTS, f"{bucket}/by-others", chunk_tokens=80, client=client)
 
 
 def answered(code):

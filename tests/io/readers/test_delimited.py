@@ -82,7 +82,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path, monkeypatch, name):
     write, options = WRITERS[name]
     path = tmp_path / "x.csv"
 
-    @settings(max_examples=150)
+    @settings(max_examples=50)
     @given(TABLES, st.sampled_from([9, 1 << 22]))
     def check(table, size):
         monkeypatch.setattr(delimited, "BATCH_BYTES", size)

@@ -105,6 +105,13 @@ PRELOADED += [f"corpusmill.pipeline.models.{name}.estimator" for name in ("lda",
 PRELOADED += ["tests.helpers.numba_types"]
 
 
+@pytest.fixture
+def forking(cluster_of):
+    """Let the workers of a cluster that the test starts itself be forked, too."""
+    with dask.config.set(FORKING):
+        yield
+
+
 class ForkingNanny(Nanny):
     """Forks its worker from a process that has imported the libraries: a tenth of the time of a new process."""
 

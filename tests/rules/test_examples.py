@@ -131,7 +131,7 @@ def call(command):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:builtin type _VocabDict has no __module__")  # of tomotopy
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if any(blocks(p, "python"))], ids=lambda p: p.name)
-def test_python_code_of_documents_runs(path, project):
+def test_python_code_of_documents_runs(path, project, forking):
     names = {"__name__": "__main__"}
     for line, _, code in blocks(path, "python"):
         # The empty lines make the numbers of lines in a traceback those of the document.

@@ -29,6 +29,8 @@ from corpusmill.pipeline.engine.worker import tasks
 from helpers.faults import Faulty
 from helpers.toy import Tally, TallyScores, equal_blocks, job_of, model_of, write_toy_corpus
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):

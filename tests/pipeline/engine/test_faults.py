@@ -28,6 +28,8 @@ from helpers.shell_cluster import shell_cluster
 from helpers.source_tree import files_below
 from helpers.toy import Tally, model_of, write_toy_corpus
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):

@@ -20,6 +20,8 @@ from helpers.documents import BOATS_AND_BREAD
 from helpers.shell_cluster import shell_cluster
 from sklearn.model_selection import GridSearchCV
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 TEXTS = [text.split() for text in BOATS_AND_BREAD]
 
 

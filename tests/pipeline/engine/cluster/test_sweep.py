@@ -24,6 +24,8 @@ from distributed import Client, LocalCluster, Status, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 
+pytestmark = pytest.mark.usefixtures("forking")
+
 N_CHUNKS = 16
 EPOCHS = 3
 

@@ -87,6 +87,7 @@ def test_batches_and_updates_are_those_of_the_simple_implementation():
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_text_ends_sentences_and_drops_words(monkeypatch):
     rng = np.random.default_rng(1)
     words = rng.integers(0, N_WORDS, 300).astype(np.uint32)

@@ -71,7 +71,9 @@ def docstrings_with_examples():
             docstring = ast.get_docstring(node)
             if docstring and ">>> " in docstring:
                 name = getattr(node, "name", "")
-                yield pytest.param(docstring, path, id=f"{module_of(path)}:{name}")
+                # MLflow's client makes a database, which takes seconds.
+                marks = [pytest.mark.slow] if path.name == "mlflow.py" else []
+                yield pytest.param(docstring, path, id=f"{module_of(path)}:{name}", marks=marks)
 
 
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # of mlflow's tables

@@ -108,9 +108,9 @@ def train_random_text(n_words, exponent, n_blocks, alpha, n_tokens=4000, rounds=
     return W_in, W_out
 
 
-@pytest.mark.parametrize("alpha", [0.025, 0.1, 0.2])
+@pytest.mark.parametrize("alpha", [0.025, 0.2])
 @pytest.mark.parametrize("exponent", [0, 1, 2])
-@pytest.mark.parametrize("n_words", [1, 2, 3, 10, 20, 50])
+@pytest.mark.parametrize("n_words", [1, 2, 3, 10, 50])
 def test_vectors_of_tiny_vocabularies_stay_finite_and_bounded(n_words, exponent, alpha):
     for n_blocks in (1, 2, 4, 8):
         for W in train_random_text(n_words, exponent, n_blocks, alpha):

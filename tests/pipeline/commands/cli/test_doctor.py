@@ -200,7 +200,12 @@ def store_problem(out):
 @pytest.mark.parametrize(
     ("environment", "cause"),
     [
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "the store failed repeatedly.*check the address and the network"),
+        # The library repeats the request for some seconds.
+        pytest.param(
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+            "the store failed repeatedly.*check the address and the network",
+            marks=pytest.mark.slow,
+        ),
         ({"AWS_ACCESS_KEY_ID": ""}, "access denied.*check the credentials"),
     ],
 )

@@ -53,7 +53,7 @@ def test_each_token_counts_once_and_the_bits_are_those_of_any_number_of_workers(
     assert len(here.model_.blocks) == BLOCKS
     curve = [row["log_likelihood"] for row in here.history_]
     assert curve[-1] > curve[0] + 0.1
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         there = lda(n_topics).fit(corpus, client=cluster_of(workers), evaluate_every=1)
         np.testing.assert_array_equal(there.components_, here.components_)
         assert [row["log_likelihood"] for row in there.history_] == curve

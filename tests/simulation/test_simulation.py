@@ -9,7 +9,7 @@ from simulation.virtual import virtual_library
 from simulation.world import Violation, World
 
 #: Seconds of simulation per scenario. `make simulate` runs longer.
-SECONDS = float(os.environ.get("CORPUSMILL_SIMULATION_SECONDS", "7"))
+SECONDS = float(os.environ.get("CORPUSMILL_SIMULATION_SECONDS", "4"))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -117,7 +117,7 @@ class Proxy:
                     self.answer(refusal[0], {}, error.encode())
                     return
                 if what == "slow":
-                    time.sleep(2.0)
+                    time.sleep(0.5)
                 connection = http.client.HTTPConnection(proxy.target, timeout=60)
                 connection.request(self.command, self.path, body, dict(self.headers))
                 answer = connection.getresponse()

@@ -108,11 +108,12 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
+def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path, forking):
     corpus, algorithm = write_toy_corpus(tmp_path / "corpus"), Tally()
     alone, adapted, counts = RunStore(str(tmp_path / "alone")), RunStore(str(tmp_path / "adapted")), []
     train(Training(algorithm, corpus, alone, 4, evaluate_every=2), Synchronous())
-    with open_cluster("local", n_workers=1, memory_limit="1GiB", adapt={"minimum": 1, "maximum": 2}) as client:
+    limits = {"minimum": 1, "maximum": 2, "interval": "200ms"}
+    with open_cluster("local", n_workers=1, memory_limit="1GiB", adapt=limits) as client:
 
         def wait_for(workers):
             deadline = time.monotonic() + 60
@@ -129,7 +130,7 @@ def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
                 client.cancel(other)
             elif isinstance(event, EpochFinished) and event.epoch == 2:
                 # Both workers already sweep the next epoch, so one of them leaves with its deltas.
-                client.cluster.adapt(Adaptive=AdaptToShards, minimum=1, maximum=1)
+                client.cluster.adapt(Adaptive=AdaptToShards, minimum=1, maximum=1, interval="200ms")
                 wait_for(1)
 
         train(

@@ -12,7 +12,8 @@ import pytest
 from corpusmill import Corpus
 from corpusmill.configs.resolve import load
 from corpusmill.io.stores.store import without_password
-from corpusmill.pipeline.commands.actions.train import ingest, open_documents, train
+from corpusmill.pipeline.commands.actions.ingest import ingest, open_documents
+from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.ingest.graph import ingest_graph
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 from corpusmill.pipeline.publishing.versions import Versions

@@ -14,7 +14,6 @@ from ..models.base.in_use import model_place
 from ..models.base.saved import has_model, read_model_meta
 from ..models.base.text import HasWordVectors
 from ..models.base.topics import TopicModel
-from ..models.nmf.restarts import RestartedEstimator
 from ..models.own import check_trusted
 from ..models.registry import load_model, model_of_run
 from ..topics import Topic
@@ -109,13 +108,13 @@ def _neighbours(estimator: Estimator | None) -> dict[str, list[str]]:
 
 def _restarts(estimator: Estimator | None) -> Table | None:
     """Return a table of the factorisations that were trained side by side; None if there was only one."""
-    if not isinstance(estimator, RestartedEstimator) or not estimator.restarts_:
+    if estimator is None:
         return None
     rows = {}
-    for restart in estimator._describe_restarts():
+    for _, restart in estimator._describe_restarts():
         numbers = (restart["n_components"], restart["random_state"], restart["epochs"])
         rows[restart["name"]] = [*map(str, numbers), f"{restart['error']:.6g}"]
-    return Table("Restarts", ["components", "seed", "epochs", "error"], rows)
+    return Table("Restarts", ["components", "seed", "epochs", "error"], rows) if rows else None
 
 
 def _last_model(url: str) -> Estimator | None:

@@ -12,7 +12,6 @@ from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
 from ...models.base.text import HasWordVectors
 from ...models.base.topics import TopicModel
-from ...models.lda.estimator import LDA
 from ...models.registry import load_model
 from ...topics import Topic
 from ...views.history import perplexity
@@ -115,12 +114,9 @@ def evaluate(
             f"{corpus_url}: the part {part!r} has no documents; choose another --part, or ingest with corpus.held_out "
             f"above 0"
         )
-    if method is None:
-        sums = model._score_sums(corpus, client=client)
-    elif isinstance(model, LDA):
-        sums = model._score_sums(corpus, client=client, method=method)
-    else:
+    if method is not None and method not in model._score_methods:
         raise ValueError(f"{model_url}: --method applies to lda models, and this model is of kind {model._kind}")
+    sums = model._sum_scores(corpus, client, {} if method is None else {"method": method})
     tokens = int(sums["tokens"])
     score = float(sums["log_likelihood"]) / tokens
     facts: Facts = {

@@ -1,4 +1,4 @@
-"""Make the corpus of a configuration, and train its model."""
+"""Train the model of a configuration."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
@@ -8,20 +8,14 @@ from ....configs.redact import hidden_keys
 from ....configs.resolve import without_secrets
 from ....configs.schema import Config
 from ....io.errors import DataError
-from ....io.readers.reader import Reader
 from ....io.stores.store import DATA_KINDS, Store, check_free
-from ...engine.events import Callback, EpochFinished, Event, IngestListener, IngestProgress
+from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore, config_section
-from ...ingest.ingest import check_destination, open_files
-from ...ingest.ingest import ingest as ingest_source
-from ...ingest.job import ingest_options
 from ...models.base.text import TextEstimator
-from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class, new_estimator
 from ...publishing.report import write_report
 from ...topics import Topic
 from ...views.history import LIKELIHOODS, is_engine_metric, last_value, median_speed
-from .inspect import CorpusResult, describe_corpus
 from .models import topics_by_size
 
 if TYPE_CHECKING:
@@ -54,38 +48,6 @@ class TrainingResult(TypedDict):
     topics: list[Topic]
 
 
-def open_documents(config: Config, overwrite: bool = False) -> Reader:
-    """Open the source of a configuration; raise DataError if it is missing, or if the corpus cannot be made there.
-
-    This needs no cluster, which takes seconds to start.
-    """
-    options = ingest_options(config, overwrite)
-    assert config.source is not None  # checked by ingest_options
-    reader = open_files(config.source.path, config.corpus.url, options)
-    check_destination(config.corpus.url, reader, options)
-    return reader
-
-
-def ingest(
-    config: Config,
-    documents: Reader,
-    client: "Client | None" = None,
-    progress: IngestListener | None = None,
-    overwrite: bool = False,
-) -> CorpusResult:
-    """Make the corpus of a configuration, unless it is complete already, and describe it."""
-    options = ingest_options(config, overwrite)
-    stages: list[str] = []
-
-    def listen(step: IngestProgress) -> None:
-        stages.append(step.stage)
-        if progress is not None:
-            progress(step)
-
-    ingest_source(documents, config.corpus.url, client=client, progress=listen, **vars(options))
-    return {**describe_corpus(config.corpus.url), "changed": stages[-1] != "unchanged"}
-
-
 def train(
     config: Config, client: "Client | None" = None, callbacks: Sequence[Callback] = (), overwrite: bool = False
 ) -> TrainingResult:
@@ -104,8 +66,12 @@ def train(
     )
     estimator.save(config.model_url)
     result = _describe(estimator, config, counter.epochs)
-    if isinstance(estimator, RestartedEstimator) and estimator.restarts_:
-        result["restarts"] = _save_restarts(estimator, f"{config.run.url.rstrip('/')}/restarts")
+    restarts = estimator._describe_restarts()
+    for model, description in restarts:
+        description["model"] = f"{config.run.url.rstrip('/')}/restarts/{description['name']}"
+        model.save(description["model"])
+    if restarts:
+        result["restarts"] = [description for _, description in restarts]
     if config.report:
         result["report"] = write_report(config.run.url, config.report_path, estimator, config.report.n_words)
     return result
@@ -121,16 +87,6 @@ def check_training(config: Config, makes_corpus: bool = False) -> None:
         check_free(Store(url), *DATA_KINDS)
     if not makes_corpus:
         estimator._check_data(config.corpus.url)
-
-
-def _save_restarts(estimator: RestartedEstimator, url: str) -> list[dict[str, Any]]:
-    """Save each restart into a folder of its own, and describe them."""
-    found = []
-    for model, description in zip(estimator.restarts_, estimator._describe_restarts(), strict=True):
-        place = f"{url}/{description['name']}"
-        model.save(place)
-        found.append({**description, "model": place})
-    return found
 
 
 def stored_config(run_url: str) -> Layer:

@@ -34,8 +34,9 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       corpusmill run my.yaml clusters/jobqueue
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
-    from ..actions.train import check_training, open_documents
-    from ..actions.train import ingest as ingest_documents
+    from ..actions.ingest import ingest as ingest_documents
+    from ..actions.ingest import open_documents
+    from ..actions.train import check_training
 
     config = load_config(configs, settings)
     documents = None
@@ -76,8 +77,8 @@ def ingest(
       corpusmill ingest 's3://news/*.parquet' s3://work/corpus --set source.stop_words=english
       corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
     """
-    from ..actions.train import ingest as ingest_documents
-    from ..actions.train import open_documents
+    from ..actions.ingest import ingest as ingest_documents
+    from ..actions.ingest import open_documents
 
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     with library_warnings():

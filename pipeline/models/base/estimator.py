@@ -297,6 +297,10 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
     def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""
 
+    def _describe_restarts(self) -> list[tuple[Self, JsonObject]]:
+        """Return the model and the settings, epochs and error of each of several restarts; empty if there was one."""
+        return []
+
     # --- training with further data ---
 
     def partial_fit(

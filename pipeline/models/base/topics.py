@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class TopicModel(TextEstimator):
     """
 
     _has_topics = True
+    #: Ways to score documents that a user may choose from.
+    _score_methods: ClassVar[tuple[str, ...]] = ()
 
     @property
     def topic_names_(self) -> Mapping[int, str]:
@@ -237,15 +239,14 @@ class TopicModel(TextEstimator):
         >>> lda.score(documents) < 0
         True
         """
-        sums = self._score_sums(X, client=client)
+        sums = self._sum_scores(X, client, {})
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
-    def _score_sums(self, X: DataLike, *, client: "Client | None" = None) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
-        return self._sum_scores(X, client, {})
-
     def _sum_scores(self, X: DataLike, client: "Client | None", options: Mapping[str, object]) -> Arrays:
-        """Add up `_score_chunk` over all documents. ``options`` are further arguments of the model's `_score_chunk`."""
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token.
+
+        ``options`` are further arguments of the model's `_score_chunk`.
+        """
         corpus = self._open_documents(X)
         if not corpus.n_documents:
             reason = "there are no documents here"

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from distributed import Client
     from gensim.models import LdaModel
 
-#: The ways in which `LDA.score` scores documents.
-METHODS = ("completion", "left-to-right")
-
 #: Blocks of a range, if there are more.
 RANGE_BLOCKS = 16
 
@@ -180,6 +177,7 @@ class LDA(TopicModel):
     """
 
     _kind = "lda"
+    _score_methods = ("completion", "left-to-right")
     _fixed_parameters = ("n_components",)
 
     #: The values of ``sampler``. A subclass may add samplers that are defined elsewhere.
@@ -446,18 +444,12 @@ class LDA(TopicModel):
         >>> lda.score(documents) < 0
         True
         """
-        sums = self._score_sums(X, client=client, method=method, particles=particles)
-        return float(sums["log_likelihood"] / int(sums["tokens"]))
-
-    def _score_sums(
-        self, X: DataLike, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
-    ) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; see `score`."""
-        if method not in METHODS:
-            raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
+        if method not in self._score_methods:
+            raise ValueError(f"method is {method!r}: choose one of {', '.join(self._score_methods)}")
         if particles < 1:
             raise ValueError(f"particles is {particles}: choose an integer of 1 or more")
-        return self._sum_scores(X, client, {"method": method, "particles": particles})
+        sums = self._sum_scores(X, client, {"method": method, "particles": particles})
+        return float(sums["log_likelihood"] / int(sums["tokens"]))
 
     def perplexity(self, X: DataLike, *, client: "Client | None" = None) -> float:
         """Return the perplexity per token of held-out documents; smaller is better.

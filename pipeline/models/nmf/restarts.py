@@ -9,7 +9,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self, TypedDict
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -42,17 +42,6 @@ if TYPE_CHECKING:
 Restart = tuple[int, int]
 #: Parameters of a single factorisation.
 ONE: dict[str, object] = {"restarts": 1, "restart_components": None}
-
-
-class RestartDescription(TypedDict):
-    """One of several factorisations that were trained side by side."""
-
-    name: str
-    n_components: int
-    random_state: int
-    epochs: int
-    #: The reconstruction error after the last epoch.
-    error: float
 
 
 class RestartedEstimator(TextEstimator):
@@ -164,18 +153,18 @@ class RestartedEstimator(TextEstimator):
             found.append(model)
         return found
 
-    def _describe_restarts(self) -> list[RestartDescription]:
-        """Return the settings, the number of epochs and the error of each factorisation of `restarts_`."""
-        return [
-            RestartDescription(
-                name=f"k{model.n_components}-seed{model._seed_number()}",
-                n_components=model.n_components,
-                random_state=model._seed_number(),
-                epochs=model.n_iter_,
-                error=model.history_[-1]["error"],
-            )
-            for model in self.restarts_
-        ]
+    def _describe_restarts(self) -> list[tuple[Self, JsonObject]]:
+        found = []
+        for model in self.restarts_:
+            description: JsonObject = {
+                "name": f"k{model.n_components}-seed{model._seed_number()}",
+                "n_components": model.n_components,
+                "random_state": model._seed_number(),
+                "epochs": model.n_iter_,
+                "error": model.history_[-1]["error"],  # of the reconstruction
+            }
+            found.append((model, description))
+        return found
 
     def _planned_epochs(self) -> int:
         """Return the number of epochs to train."""

@@ -12,7 +12,7 @@ def test_scores_prefer_the_better_model_on_any_number_of_workers(tmp_path, clust
     poor = LDA(4, doc_topic_prior=0.1, max_iter=1, random_state=1).fit(corpus)
     found = good.score(held_out, method="left-to-right", particles=5)
     assert found > poor.score(held_out, method="left-to-right", particles=5) + 0.5
-    assert good._score_sums(held_out, method="left-to-right", particles=1)["tokens"] == held_out.n_tokens
+    assert good._sum_scores(held_out, None, {"method": "left-to-right"})["tokens"] == held_out.n_tokens
     client = cluster_of(2)
     assert good.score(held_out, client=client, method="left-to-right", particles=5) == found
     with pytest.raises(ValueError, match="completion, left-to-right"):

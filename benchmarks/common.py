@@ -50,6 +50,7 @@ class Session:
     data: Path
     quick: bool
     figures: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1  # of random numbers, where a program is run several times
 
 
 def data_file(folder: Path, name: str) -> Path:

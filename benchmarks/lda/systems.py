@@ -26,7 +26,7 @@ BETA = 0.01
 class Corpusmill:
     """The kernels without the engine: some chunks per thread, counts merged after each pass.
 
-    ``chunks`` is their number, one per thread if 0.
+    ``chunks`` is their number, one per thread if 0. ``seed`` is that of all draws.
     """
 
     name = "corpusmill"
@@ -40,8 +40,10 @@ class Corpusmill:
         chunks: int = 0,
         alpha: float = 0.0,
         beta: float = BETA,
+        seed: int = 1,
     ):
         self.n_topics = n_topics
+        self.seed = seed
         self.n_words = matrix.shape[1]
         self.leave_out = leave_out
         self.beta = beta
@@ -72,10 +74,10 @@ class Corpusmill:
         self._merge(counts for _, counts in swept)
 
     def _draw_initial(self, chunk):
-        return lda.draw_initial(chunk, self.model, random.key(1, 0, chunk.number))
+        return lda.draw_initial(chunk, self.model, random.key(self.seed, 0, chunk.number))
 
     def _sweep(self, chunk, z):
-        z = self._draw(chunk, z, random.key(1, self.epoch, chunk.number))
+        z = self._draw(chunk, z, random.key(self.seed, self.epoch, chunk.number))
         return z, self._count(chunk, z)
 
     def _draw(self, chunk, z, key):
@@ -147,12 +149,12 @@ class Tomotopy:
 
     name = "tomotopy"
 
-    def __init__(self, matrix, n_topics: int, threads: int, alpha: float = 0.0):
+    def __init__(self, matrix, n_topics: int, threads: int, alpha: float = 0.0, seed: int = 1):
         import tomotopy
 
         self.threads = threads
         self.n_words = matrix.shape[1]
-        self.model = tomotopy.LDAModel(k=n_topics, alpha=alpha or 50 / n_topics, eta=BETA, seed=1)
+        self.model = tomotopy.LDAModel(k=n_topics, alpha=alpha or 50 / n_topics, eta=BETA, seed=seed)
         self.model.optim_interval = 0
         doc_ptr, words = tokens_of(matrix)
         names = np.array([str(v) for v in range(self.n_words)], dtype=object)[words]

@@ -24,6 +24,7 @@ import click
 from benchmarks.common import DATA, EMULATOR, QUICK, Session, emulated, install_emulator
 from benchmarks.papers import page
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
+from benchmarks.papers.claims import Ruling
 from benchmarks.papers.registry import Figure, Parameter, converted
 
 #: Folder of runs on tiny input, or with other parameters.
@@ -149,10 +150,11 @@ def run_here(figure: Figure, session: Session, settings: tuple[str, ...], result
         simulated=emulated(),
         quick=session.quick,
         load=[round(load, 2), round(os.getloadavg()[0], 2)],
+        turns=1 if session.quick else figure.turns,
         measured=measured,
     )
     missing = set(figure.paper) - set(measured.values)
-    missing |= {one.claim.says for one in figure.verdicts(measured.values) if one.holds is None}
+    missing |= {one.claim.says for one in figure.verdicts(measured.values, {}) if one.ruling is Ruling.MISSING}
     # Other parameters give other labels.
     if missing and not (session.quick or settings):
         raise click.ClickException(f"{figure.name}: no value of ours for {', '.join(sorted(missing))}")

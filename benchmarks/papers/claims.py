@@ -1,4 +1,4 @@
-"""Claims of a page: sentences that stand there as true or as false, as the measured values decide.
+"""Claims of a page: sentences that stand there as true, as false or as undecided, as the measured values decide.
 
 A condition compares labels of values, numbers, and multiples of labels, with "<" or ">". With "is", the value must have
 the digits of a number:
@@ -9,14 +9,19 @@ the digits of a number:
     -0.01 < *: tiles minus sequential < 0.01
 
 A "*" in one label stands for any text. The condition must then hold for every label that it fits.
+
+A value that was measured several times has a spread, from the smallest to the largest. A comparison whose result
+would be another one for other values of the spreads cannot be decided.
 """
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fnmatch import fnmatchcase
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
+from typing import NamedTuple
 
 SIGN = re.compile(r" (<|>|is) ")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -33,21 +38,40 @@ class Claim:
     when: tuple[str, ...]
 
 
+class Ruling(StrEnum):
+    """What values say about a claim, as the beginning of its sentence."""
+
+    TRUE = ""
+    FALSE = "Does not hold here: "
+    UNDECIDED = "Cannot be decided here: "
+    MISSING = "Not measured: "
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What values say about a claim."""
 
     claim: Claim
-    holds: bool | None  # None if values that it needs were not measured
+    ruling: Ruling
     evidence: str  # the values, and their distance from the limit if it does not hold
 
     @property
     def sentence(self) -> str:
         """The sentence that a page shows."""
-        if self.holds is None:
-            return f"Not measured: {self.claim.says}"
-        start = "" if self.holds else "Does not hold here: "
-        return f"{start}{self.claim.says} ({self.evidence}.)"
+        evidence = f" ({self.evidence}.)" if self.evidence else ""
+        return f"{self.ruling}{self.claim.says}{evidence}"
+
+
+class Range(NamedTuple):
+    """The smallest, the middle and the largest of the values that one label had."""
+
+    low: float
+    middle: float
+    high: float
+
+    def times(self, factor: float) -> "Range":
+        """Return a multiple."""
+        return Range(*sorted(factor * value for value in self))
 
 
 @dataclass(frozen=True)
@@ -55,18 +79,23 @@ class Comparison:
     """A value and its limit."""
 
     subject: str  # the label of the value
-    value: float
+    value: Range
     sign: str  # "<", ">" or "is"
-    limit: float
+    limit: Range
     limit_text: str  # a number, or a label and its value
 
     @property
-    def holds(self) -> bool:
-        """Whether the value is on the right side of the limit, or equal in the digits that the limit has."""
+    def holds(self) -> bool | None:
+        """Whether the value is on the right side of the limit; None if that depends on where in the spread they are."""
+        (first, *others) = {self.compare(value, limit) for value, limit in product(self.value, self.limit)}
+        return None if others else first
+
+    def compare(self, value: float, limit: float) -> bool:
+        """Return whether a value is on the right side of a limit, or equal in the digits that the limit has."""
         if self.sign == "is":
             _, _, decimals = self.limit_text.replace(",", "").partition(".")
-            return abs(self.value - self.limit) <= 0.5000001 * 10.0 ** -len(decimals)
-        return self.value < self.limit if self.sign == "<" else self.value > self.limit
+            return abs(value - limit) <= 0.5000001 * 10.0 ** -len(decimals)
+        return value < limit if self.sign == "<" else value > limit
 
     @property
     def side(self) -> str:
@@ -74,24 +103,44 @@ class Comparison:
         return f"{WORDS[self.sign]} {self.limit_text}"
 
     @property
+    def distance(self) -> float:
+        """How far the value is from its limit."""
+        return abs(self.value.middle - self.limit.middle)
+
+    @property
     def failure(self) -> str:
         """How far the value is from where it should be."""
-        distance = abs(self.value - self.limit)
-        by_how_much = "" if math.isnan(distance) else f": it is off by {distance:.2g}"
-        return f"{self.subject} is {shown(self.value)}, not {self.side}{by_how_much}"
+        by_how_much = "" if math.isnan(self.distance) else f": it is off by {self.distance:.2g}"
+        return f"{self.subject} is {shown(self.value.middle)}, not {self.side}{by_how_much}"
+
+    @property
+    def doubt(self) -> str:
+        """How large the spread is that the comparison is lost in."""
+        spread = self.value.high - self.value.low + self.limit.high - self.limit.low
+        if math.isnan(spread):
+            return f"{self.subject} was not reached in every run"
+        return (
+            f"{self.subject} is {shown(self.value.middle)}, and the limit is {self.limit_text}: the difference of "
+            f"{self.distance:.2g} lies within the spread of {spread:.2g}"
+        )
 
 
-def judge(claim: Claim, values: Mapping[str, float]) -> Verdict:
-    """Return whether a claim holds for these values."""
+def judge(claim: Claim, values: Mapping[str, float], spread: Mapping[str, Sequence[float]]) -> Verdict:
+    """Return what these values say about a claim. ``spread`` has the ends of ranges by label."""
+    ranges = {label: Range(value, value, value) for label, value in values.items()}
+    ranges |= {label: Range(low, values[label], high) for label, (low, high) in spread.items()}
     try:
-        found = [list(comparisons(condition, values)) for condition in claim.when]
+        found = [list(comparisons(condition, ranges)) for condition in claim.when]
     except KeyError:
-        return Verdict(claim, None, "")
-    failures = [one.failure for one in chain(*found) if not one.holds]
+        return Verdict(claim, Ruling.MISSING, "")
+    failures = [one.failure for one in chain(*found) if one.holds is False]
     if failures:
-        return Verdict(claim, False, "; ".join(failures))
+        return Verdict(claim, Ruling.FALSE, "; ".join(failures))
+    doubts = [one.doubt for one in chain(*found) if one.holds is None]
+    if doubts:
+        return Verdict(claim, Ruling.UNDECIDED, "; ".join(doubts))
     evidence = ["; ".join(evidence_of(*pair)) for pair in zip(claim.when, found, strict=True)]
-    return Verdict(claim, True, "; ".join(evidence))
+    return Verdict(claim, Ruling.TRUE, "; ".join(evidence))
 
 
 def evidence_of(condition: str, found: list[Comparison]) -> Iterator[str]:
@@ -102,13 +151,14 @@ def evidence_of(condition: str, found: list[Comparison]) -> Iterator[str]:
     for one in found:
         groups.setdefault(pattern if several else one.subject, []).append(one)
     for name, group in groups.items():
-        low, high = min(one.value for one in group), max(one.value for one in group)
+        middles = [one.value.middle for one in group]
+        low, high = min(middles), max(middles)
         who = f"all of “{name.removeprefix('*: ').replace('*', '…')}” are" if several else f"{name} is"
         where = f"from {shown(low)} to {shown(high)}" if high > low else shown(low)
         yield f"{who} {where}, {' and '.join(dict.fromkeys(one.side for one in group))}"
 
 
-def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Comparison]:
+def comparisons(condition: str, values: Mapping[str, Range]) -> Iterator[Comparison]:
     """Yield the comparisons of a condition. Raises KeyError if no value has one of its labels."""
     parts = SIGN.split(condition)
     operands, signs = parts[::2], parts[1::2]
@@ -127,13 +177,14 @@ def comparisons(condition: str, values: Mapping[str, float]) -> Iterator[Compari
             yield Comparison(left, values[left], sign, *limit_of(right, values))
 
 
-def limit_of(operand: str, values: Mapping[str, float]) -> tuple[float, str]:
-    """Return the value of a number, a label or a multiple of a label, and how it is shown."""
+def limit_of(operand: str, values: Mapping[str, Range]) -> tuple[Range, str]:
+    """Return the values of a number, a label or a multiple of a label, and how they are shown."""
     if NUMBER.fullmatch(operand):
-        return float(operand), f"{float(operand):,.{len(operand.partition('.')[2])}f}"
+        number = float(operand)
+        return Range(number, number, number), f"{number:,.{len(operand.partition('.')[2])}f}"
     multiple = MULTIPLE.fullmatch(operand)
-    limit = float(multiple["factor"]) * values[multiple["label"]] if multiple else values[operand]
-    return limit, f"{operand}, {shown(limit)}"
+    limit = values[multiple["label"]].times(float(multiple["factor"])) if multiple else values[operand]
+    return limit, f"{operand}, {shown(limit.middle)}"
 
 
 def fits(label: str, pattern: str) -> bool:

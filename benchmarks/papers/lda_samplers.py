@@ -14,7 +14,7 @@ from corpusmill.pipeline.engine.grid import Cell, Grid
 from corpusmill.pipeline.models.lda.gibbs import WordOrderGibbs
 from corpusmill.pipeline.models.lda.word_topics import gather_rows
 
-from benchmarks.lda.systems import BETA, Corpusmill, Warp
+from benchmarks.lda.systems import Corpusmill, Warp
 from benchmarks.papers import atomic_totals, update_times
 
 from .kernels import every_token
@@ -63,19 +63,17 @@ class Tiles(Corpusmill):
     P is a power of two.
     """
 
-    def __init__(
-        self, matrix, n_topics: int, threads: int = 1, parts: int = PARTS, alpha: float = 0.0, beta: float = BETA
-    ):
+    def __init__(self, matrix, n_topics: int, threads: int = 1, parts: int = PARTS, **options):
         frequency = matrix.sum(axis=0).A1
         blocks = deal(frequency, parts, random.key(0), len(frequency))
         order = np.argsort(blocks, kind="stable")
         self.row_of_word = np.argsort(order)
-        super().__init__(matrix.tocsc()[:, order].tocsr(), n_topics, threads, chunks=parts, alpha=alpha, beta=beta)
+        super().__init__(matrix.tocsc()[:, order].tocsr(), n_topics, threads, chunks=parts, **options)
         self.algorithm = WordOrderGibbs(
             n_words=len(frequency),
             n_topics=n_topics,
             alpha=(float(self.alpha[0]),),
-            beta=beta,
+            beta=self.beta,
             bounds=(0, *np.cumsum(np.bincount(blocks, minlength=parts)).tolist()),
         )
 
@@ -93,7 +91,7 @@ class Tiles(Corpusmill):
         shared = {"totals": model.totals, "alpha": model.alpha, "beta": model.beta}
 
         def begin(number: int):
-            address = Address(1, self.epoch, number)
+            address = Address(self.seed, self.epoch, number)
             return algorithm.begin_row([self.chunks[number]], [{"z": self.states[number]}], shared, address)
 
         rows = list(self.pool.map(begin, range(algorithm.n_blocks)))
@@ -103,7 +101,7 @@ class Tiles(Corpusmill):
             row_ptr = model.row_ptr[first : stop + 1] - part.start
             block = {"row_ptr": row_ptr, "topics": model.topics[part], "counts": model.counts[part]}
             columns.append(algorithm.begin_column(block))
-        grid = Grid(1, self.epoch, algorithm.n_blocks, 1)
+        grid = Grid(self.seed, self.epoch, algorithm.n_blocks, 1)
         for stratum in range(grid.n_strata):
 
             def draw(row: int, stratum: int = stratum) -> None:
@@ -119,11 +117,9 @@ class Tiles(Corpusmill):
 class CurrentCounts(Corpusmill):
     """One chunk, with dense tables of counts that are updated after each token; threads share its tiles."""
 
-    def __init__(
-        self, matrix, n_topics: int, threads: int = 1, parts: int = PARTS, alpha: float = 0.0, beta: float = BETA
-    ):
+    def __init__(self, matrix, n_topics: int, threads: int = 1, parts: int = PARTS, **options):
         self.parts = parts
-        super().__init__(matrix, n_topics, 1, alpha=alpha, beta=beta)
+        super().__init__(matrix, n_topics, 1, **options)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads)
 
     def start(self) -> None:
@@ -143,7 +139,7 @@ class CurrentCounts(Corpusmill):
     def run(self) -> None:
         """Train one pass."""
         self.epoch += 1
-        self.draw(random.key(1, self.epoch, 0))
+        self.draw(random.key(self.seed, self.epoch, 0))
 
     def draw(self, key) -> None:
         """Draw tile by tile."""

@@ -7,7 +7,7 @@ import math
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -17,6 +17,8 @@ import jinja2
 import numpy as np
 
 from benchmarks.common import figure_grid
+from benchmarks.papers import sources
+from benchmarks.papers.claims import Ruling, Verdict
 from benchmarks.papers.registry import KINDS, Chart, Curve, Figure, Measured, compared
 from benchmarks.record import machine
 
@@ -44,6 +46,7 @@ class Result:
     simulated: bool  # whether CUDA kernels ran on the CPU
     quick: bool  # whether the input was tiny
     load: list[float]  # processes that wanted to run on the machine, before and after; the run itself is one
+    turns: int  # runs, of which the values are medians
     measured: Measured
 
 
@@ -55,6 +58,7 @@ def write_figure(folder: Path, figure: Figure, result: Result, command: str) -> 
         "commit": commit(),
         "date": date.today().isoformat(),
         "machine": machine() | {"python": platform.python_version()},
+        "sources": sources.digests(figure.run),
     }
     text = json.dumps(content | asdict(result), indent=1, default=plain)
     # Points of a curve, and other lists of numbers, on one line each.
@@ -92,10 +96,13 @@ class Row(NamedTuple):
     label: str
     paper: str
     ours: str
+    spread: str
     kind: str
 
 
-def rows_of(figure: Figure, values: Mapping[str, float], run: str = "") -> list[Row]:
+def rows_of(
+    figure: Figure, values: Mapping[str, float], spread: Mapping[str, Sequence[float]], run: str = ""
+) -> list[Row]:
     """Return the rows: first what the paper prints, then further values. ``run`` is "simulated", "trial" or nothing."""
     labels = list(figure.paper) + [label for label in values if label not in figure.paper]
     rows = []
@@ -106,8 +113,9 @@ def rows_of(figure: Figure, values: Mapping[str, float], run: str = "") -> list[
         if label not in figure.paper:
             # There is nothing beside it that could differ.
             kind = ", ".join(word for word in kind.split(", ") if not word.startswith(("other ", "measured in")))
-        rows.append(Row(label, number(figure.paper.get(label)), number(values.get(label)), kind))
-    return rows + [Row(label, number(value), "", "only in the paper") for label, value in figure.paper_only.items()]
+        low_to_high = " to ".join(map(number, spread.get(label, ())))
+        rows.append(Row(label, number(figure.paper.get(label)), number(values.get(label)), low_to_high, kind))
+    return rows + [Row(label, number(value), "", "", "only in the paper") for label, value in figure.paper_only.items()]
 
 
 def number(value: float | str | None) -> str:
@@ -128,11 +136,12 @@ def number(value: float | str | None) -> str:
 def table_of(figure: Figure, result: Result) -> str:
     """Return the table and the claims in Markdown."""
     unit = f" ({figure.unit})" if figure.unit else ""
-    lines = [f"| {figure.name}{unit} | paper | ours | kind |", "|---|---|---|---|"]
-    rows = rows_of(figure, result.measured.values, run_of(result.simulated, result.quick))
+    lines = [f"| {figure.name}{unit} | paper | ours | spread | kind |", "|---|---|---|---|---|"]
+    values, spread = result.measured.values, result.measured.spread
+    rows = rows_of(figure, values, spread, run_of(result.simulated, result.quick))
     lines += [f"| {' | '.join(row)} |" for row in rows]
     if not result.quick:
-        lines += ["", *(f"- {verdict.sentence}" for verdict in figure.verdicts(result.measured.values))]
+        lines += ["", *(f"- {verdict.sentence}" for verdict in figure.verdicts(values, spread))]
     return "\n".join(lines)
 
 
@@ -224,9 +233,21 @@ def read_results(folder: Path) -> dict[str, dict]:
     """Return the records in a folder by the names of their figures; values that were not reached are NaN."""
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     for record in records.values():
-        values = record["measured"]["values"]
-        values.update({label: math.nan for label, value in values.items() if value is None})
+        measured = record["measured"]
+        measured["values"] = {label: reached(value) for label, value in measured["values"].items()}
+        measured["spread"] = {label: [*map(reached, ends)] for label, ends in measured["spread"].items()}
     return records
+
+
+def reached(value: float | None) -> float:
+    """Return a value of a record, or NaN."""
+    return math.nan if value is None else value
+
+
+def verdicts_of(figure: Figure, record: Mapping[str, dict] | None) -> list[Verdict]:
+    """Return what a record says about the claims of its figure."""
+    measured = record["measured"] if record else {"values": {}, "spread": {}}
+    return figure.verdicts(measured["values"], measured["spread"])
 
 
 def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Figure], left_out: Mapping[str, str]):
@@ -243,27 +264,43 @@ def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Fi
     path.write_text(environment.get_template("page.html.j2").render(sections=sections, kinds=KINDS))
 
 
+#: How the explanation introduces a claim that is not true here.
+OTHERWISE = {Ruling.FALSE: "Not so", Ruling.UNDECIDED: "Undecided"}
+
+
 def summary(paper: str, records: Mapping[str, dict], figures: Mapping[str, Figure], page: str) -> str:
     """Return the claims about a paper as a table in Markdown; links go to ``page``."""
-    lines = ["| figure | holds here | does not hold here |", "|---|---|---|"]
+    lines = ["| figure | holds here | does not hold here, or cannot be decided |", "|---|---|---|"]
     for name, figure in figures.items():
         if name.startswith(f"{paper}-") and figure.claims:
-            values = records[name]["measured"]["values"] if name in records else {}
-            verdicts = figure.verdicts(values)
-            true = " ".join(one.claim.says for one in verdicts if one.holds)
-            false = " ".join(f"Not so: “{one.claim.says}” *{one.evidence}.*" for one in verdicts if one.holds is False)
-            kind = name.split("-", 1)[1].replace("-", " ").capitalize()
-            where = f'<a href="{page}#{name}">{kind}</a>: {figure.title}'
-            lines.append(f"| {where} | {true if values else 'not measured yet'} | {false} |")
+            verdicts = verdicts_of(figure, records.get(name))
+            true = " ".join(one.claim.says for one in verdicts if one.ruling is Ruling.TRUE)
+            others = " ".join(
+                f"{OTHERWISE[one.ruling]}: “{one.claim.says}” *{one.evidence}.*"
+                for one in verdicts
+                if one.ruling in OTHERWISE
+            )
+            where = f'<a href="{page}#{name}">{short(name)}</a>: {figure.title}'
+            lines.append(f"| {where} | {true if name in records else 'not measured yet'} | {others} |")
     return "\n".join(lines)
+
+
+def short(name: str) -> str:
+    """Return the number of a figure without its paper, such as "Figure 2.4"."""
+    return name.split("-", 1)[1].replace("-", " ").capitalize()
 
 
 def entry_of(figure: Figure, result: dict | None) -> dict:
     """Return the values of one figure for the template of the page."""
     if result is None:
-        return {"figure": figure, "result": None, "rows": rows_of(figure, {}), "verdicts": figure.verdicts({})}
+        return {
+            "figure": figure,
+            "result": None,
+            "rows": rows_of(figure, {}, {}),
+            "verdicts": verdicts_of(figure, None),
+        }
     run = run_of(result["simulated"], result["quick"])
-    values = result["measured"]["values"]
+    values, spread = result["measured"]["values"], result["measured"]["spread"]
     charts = [
         Chart(**chart | {"curves": [Curve(**c) for c in chart["curves"]]}) for chart in result["measured"]["charts"]
     ]
@@ -271,8 +308,9 @@ def entry_of(figure: Figure, result: dict | None) -> dict:
     return {
         "figure": figure,
         "result": result,
-        "rows": rows_of(figure, values, run),
+        "changed": sources.changed(figure.run, result["sources"]),
+        "rows": rows_of(figure, values, spread, run),
         # Kernels that were simulated have exact counts, and no other values.
-        "verdicts": figure.verdicts({} if run == "trial" else values),
+        "verdicts": verdicts_of(figure, None if run == "trial" else result),
         "picture": base64.b64encode(draw(charts)).decode() if charts else "",
     }

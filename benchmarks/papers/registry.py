@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +35,9 @@ KINDS = {
     "simulated": "CUDA kernels ran on a CPU, on tiny input: counts of this run are exact, and there are no times",
     "trial": "tiny random input: the value means nothing",
 }
+
+#: Runs of a figure: all that it compares takes its turn in each, and values are medians.
+TURNS = 3
 
 #: Values that differ by more than this factor are drawn on a logarithmic axis.
 WIDE_RANGE = 50
@@ -69,6 +72,7 @@ class Measured:
 
     values: dict[str, float]
     charts: list[Chart] = field(default_factory=list)
+    spread: dict[str, tuple[float, float]] = field(default_factory=dict)  # smallest and largest, where they differ
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Figure:
     run: Callable[..., Measured]  # takes a Session, and parameters by name
     quick: Mapping[str, Parameter]  # parameters for tiny input
     needs_device: bool = False  # without a CUDA device it runs on the CPU, at a tiny size
+    turns: int = TURNS  # runs, each with a seed of its own
     claims: tuple[Claim, ...] = ()
     paper_only: Mapping[str, float | str] = field(default_factory=dict)  # printed values that nothing here compares to
 
@@ -101,9 +106,9 @@ class Figure:
         """Return the kind of a value, such as "CPU time, other hardware"."""
         return next(kind for pattern, kind in self.kinds.items() if fits(label, pattern))
 
-    def verdicts(self, values: Mapping[str, float]) -> list[Verdict]:
-        """Return what values say about the claims."""
-        return [judge(claim, values) for claim in self.claims]
+    def verdicts(self, values: Mapping[str, float], spread: Mapping[str, Sequence[float]]) -> list[Verdict]:
+        """Return what values and their spread say about the claims."""
+        return [judge(claim, values, spread) for claim in self.claims]
 
     def measure(self, session: Session, changed: Mapping[str, Parameter]) -> tuple[dict[str, Parameter], Measured]:
         """Run with some parameters changed; return the parameters that counted, and what was found."""
@@ -111,7 +116,8 @@ class Figure:
         if session.quick:
             chosen |= self.quick
         chosen |= changed
-        measured = self.run(session, **chosen)
+        seeds = range(1, 2 if session.quick else self.turns + 1)
+        measured = medians([self.run(replace(session, seed=seed, figures={}), **chosen) for seed in seeds])
         if session.quick:
             chosen = {name: value for name, value in chosen.items() if name in self.quick or name not in SIZES}
         return chosen, measured
@@ -123,6 +129,37 @@ class Run(NamedTuple):
     function: Callable[..., Measured]
     quick: Mapping[str, Parameter]
     needs_device: bool = False
+    turns: int = TURNS  # 1 for values that are the same in each run, or that have a spread of their own
+
+
+def medians(runs: Sequence[Measured]) -> Measured:
+    """Return the medians of several runs, and the spread of the values that differ."""
+    first, *others = runs
+    if not others:
+        return first
+    values = {}
+    spread = {}
+    for label in first.values:
+        # Values that were not reached come last.
+        low, *_, high = ordered = np.sort([run.values[label] for run in runs])
+        values[label] = ordered[len(runs) // 2] if low != high else first.values[label]
+        if low != high and not np.isnan(low):
+            spread[label] = (low, high)
+    charts = [middle_of(charts) for charts in zip(*(run.charts for run in runs), strict=True)]
+    return Measured(values, charts, spread)
+
+
+def middle_of(charts: Sequence[Chart]) -> Chart:
+    """Return a panel with the medians of the points that the same panel has in all runs."""
+    curves = []
+    for curve in charts[0].curves:
+        same = [other for chart in charts for other in chart.curves if other.label == curve.label]
+        points = min(len(other.x) for other in same)
+        x, y = ([getattr(other, axis)[:points] for other in same] for axis in "xy")
+        names = any(isinstance(value, str) for value in x[0])
+        x = x[0] if names else np.sort(x, axis=0)[len(same) // 2].tolist()
+        curves.append(replace(curve, x=x, y=np.sort(y, axis=0)[len(same) // 2].tolist()))
+    return replace(charts[0], curves=curves)
 
 
 def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure], dict[str, str]]:
@@ -140,6 +177,7 @@ def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure]
             run=run.function,
             quick=run.quick,
             needs_device=run.needs_device,
+            turns=run.turns,
             claims=claims,
             paper_only=text.pop("only in the paper", {}),
             **({"unit": "", "bars": "", "paper": {}} | text),

@@ -2,6 +2,7 @@
 
 import datetime
 import html
+import math
 import re
 import subprocess
 import sys
@@ -14,10 +15,11 @@ from helpers.source_tree import ROOT
 from benchmarks.common import Session
 from benchmarks.gpu.data import QUICK_TOKENS, QUICK_WORDS, Topics
 from benchmarks.gpu.word2vec import text_of
-from benchmarks.papers import page
+from benchmarks.papers import page, sources
 from benchmarks.papers.__main__ import shown
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
-from benchmarks.papers.registry import KINDS, SIZES, converted
+from benchmarks.papers.claims import Ruling
+from benchmarks.papers.registry import KINDS, SIZES, TURNS, Chart, Curve, Measured, converted, medians
 from benchmarks.papers.vector_lengths import QUICK_NUMBERS
 
 RECORDS = page.read_results(page.RECORDS)
@@ -48,7 +50,7 @@ def test_a_figure_runs_on_tiny_input_and_draws_its_picture(figure, tmp_path):
     assert measured.values and all(isinstance(label, str) for label in measured.values)
     # Sizes that a trial run does not use are not shown.
     assert set(parameters) - set(figure.quick) <= set(figure.parameters) - set(SIZES)
-    result = page.Result({}, 1.0, 1.0, False, True, [0.0, 0.0], measured)
+    result = page.Result({}, 1.0, 1.0, False, True, [0.0, 0.0], 1, measured)
     page.write_figure(tmp_path, figure, result, "the command")
     records = page.read_results(tmp_path)
     assert records[figure.name]["measured"]["values"] == pytest.approx(measured.values, nan_ok=True)
@@ -108,12 +110,44 @@ def test_a_record_has_the_values_of_its_figure_and_says_how_they_were_found(name
     # Only the figures of CUDA kernels may be simulated, on tiny input.
     assert record["quick"] == record["simulated"]
     assert figure.needs_device or not record["simulated"]
+    # A record of an earlier version of the figure may have other values. The page says so.
+    if sources.changed(figure.run, record["sources"]):
+        return
     expected = figure.parameters | (figure.quick if record["quick"] else {})
     assert record["parameters"] == {name: shown(value) for name, value in expected.items()}
-    values = record["measured"]["values"]
+    assert record["turns"] == (1 if record["quick"] else figure.turns)
     if not record["simulated"]:
-        assert set(figure.paper) <= set(values)
-        assert all(verdict.holds is not None for verdict in figure.verdicts(values))
+        assert set(figure.paper) <= set(record["measured"]["values"])
+        assert all(verdict.ruling is not Ruling.MISSING for verdict in page.verdicts_of(figure, record))
+
+
+def test_what_is_timed_is_measured_three_times(subtests):
+    for figure in FIGURES.values():
+        with subtests.test(figure.name):
+            timed = any(kind.startswith(("CPU time", "by the clock")) for kind in figure.kinds.values())
+            assert figure.turns == TURNS or not timed
+
+
+def test_values_and_curves_are_medians_of_the_runs_and_the_spread_has_their_ends():
+    def run(value, *points):
+        curve = Curve("a", list(range(len(points))), list(points))
+        return Measured({"x": value, "always 3": 3}, [Chart("", "", "", [curve])])
+
+    found = medians([run(5.0, 1, 9), run(1.0, 2, 8, 7), run(2.0, 3, 4)])
+    assert found.values == {"x": 2.0, "always 3": 3}
+    assert found.spread == {"x": (1.0, 5.0)}
+    assert found.charts[0].curves == [Curve("a", [0, 1], [2, 8])]
+    # One run in which a value was not reached leaves the median of the others above it.
+    doubtful = medians([run(5.0, 1), run(math.nan, 1), run(2.0, 1)])
+    assert doubtful.values["x"] == 5.0
+    assert doubtful.spread["x"] == pytest.approx((2.0, math.nan), nan_ok=True)
+    assert medians([run(math.nan, 1)] * 3).spread == {}
+
+
+def test_the_digests_of_a_figure_are_those_of_what_it_imports_from_the_papers():
+    assert set(sources.digests(FIGURES["alo-figure-8"].run)) == {
+        "kernels/tiled.py", "nmf_data_movement.py", "nmf_figures.py", "nmf_sweeps.py"
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -131,7 +165,9 @@ def test_the_page_has_the_values_of_the_records_and_what_they_say_about_the_clai
                 row = re.search(rf"<tr><td>{re.escape(label)}</td>.*?</tr>", section)[0]
                 assert f'<td class="number">{page.number(value)}</td>' in row
                 assert ("simulated" in row) == record["simulated"]
-            assert all(f"<li>{verdict.sentence}</li>" in section for verdict in FIGURES[name].verdicts(values))
+            verdicts = page.verdicts_of(FIGURES[name], record)
+            assert all(f"<li>{verdict.sentence}</li>" in section for verdict in verdicts)
+            assert ("Measured before" in section) == bool(sources.changed(FIGURES[name].run, record["sources"]))
             assert all(f"{key} = {value}" in section for key, value in record["parameters"].items())
 
 
@@ -142,12 +178,11 @@ def test_the_explanation_has_a_row_for_each_figure_with_claims():
         assert table.count("\n| ") == len(own)
         assert f"<!-- generated: papers-{paper} -->" in (ROOT / "docs" / "explanation" / "papers.md").read_text()
         for figure in own:
-            values = RECORDS[figure.name]["measured"]["values"] if figure.name in RECORDS else {}
             (row,) = (line for line in table.splitlines() if f'"page.html#{figure.name}"' in line)
             first, second = row.split(" | ")[1:]
-            for verdict in figure.verdicts(values):
-                assert (verdict.claim.says in second) == (verdict.holds is False)
-                assert (verdict.claim.says in first) == (verdict.holds is True)
+            for verdict in page.verdicts_of(figure, RECORDS.get(figure.name)):
+                assert (verdict.claim.says in second) == (verdict.ruling in page.OTHERWISE)
+                assert (verdict.claim.says in first) == (verdict.ruling is Ruling.TRUE)
             assert ("not measured yet" in first) == (figure.name not in RECORDS)
 
 

@@ -81,8 +81,9 @@ def _explain_failure(error: BaseException, command: str) -> Failure:
     if isinstance(error, ImportError | AttributeError | TypeError | SystemError) and (sentence := outdated()):
         return Failure(sentence, ExitCode.USAGE)
     message = _message_of(error)
-    if not isinstance(error, ConfigError):
-        message = with_keys(message, has_source=command != "graph")
+    if isinstance(error, ConfigError):
+        return Failure(message, ExitCode.USAGE)
+    message = with_keys(message, has_source=command != "graph")
     if _may_pass(error):
         return Failure(message, ExitCode.FAILED)
     for kind, code in _exit_codes().items():
@@ -107,7 +108,6 @@ def _may_pass(error: BaseException) -> bool:
 
 def _exit_codes() -> dict[type[BaseException], ExitCode]:
     # Imported here, because these modules load Dask, which takes most of a second.
-    from ....configs.layers import ConfigError
     from ....io.errors import DataError, Locked
     from ....kernels.errors import DeviceError
     from ...engine.cluster.open import ClusterError
@@ -115,7 +115,6 @@ def _exit_codes() -> dict[type[BaseException], ExitCode]:
 
     # The first class that matches decides, so subclasses come before their bases.
     return {
-        ConfigError: ExitCode.USAGE,
         ClusterError: ExitCode.USAGE,
         DataError: ExitCode.DATA,
         ValueError: ExitCode.USAGE,

@@ -34,11 +34,12 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       corpusmill run my.yaml clusters/jobqueue
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
+    config = load_config(configs, settings)
+    # Later: it takes most of a second to load, and a misspelt key should be named at once.
     from ..actions.ingest import ingest as ingest_documents
     from ..actions.ingest import open_documents
     from ..actions.train import check_training
 
-    config = load_config(configs, settings)
     documents = None
     corpus = None
     with job_metrics(config, config.run.url) as job:
@@ -77,10 +78,10 @@ def ingest(
       corpusmill ingest 's3://news/*.parquet' s3://work/corpus --set source.stop_words=english
       corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
     """
+    config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     from ..actions.ingest import ingest as ingest_documents
     from ..actions.ingest import open_documents
 
-    config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     with library_warnings():
         documents = open_documents(config, overwrite)
     nbytes = sum(file.size for file in documents.files)
@@ -183,9 +184,9 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
       corpusmill train my.yaml
       corpusmill train my.yaml --set model.max_iter=400      train the same model for longer
     """
+    config = load_config(configs, settings)
     from ..actions.train import check_training
 
-    config = load_config(configs, settings)
     with job_metrics(config, config.run.url) as job:
         check_training(config)
         with open_session(config, as_json) as session:

@@ -22,11 +22,10 @@ from .signals import Terminated, install_handlers
 
 #: The commands in the order of the help text, by section.
 SECTIONS: dict[str, list[click.Command]] = {
-    "Train": [training.run, training.ingest, training.graph, training.train, training.resume],
+    "Train": [training.run, training.ingest, training.graph, training.train, training.resume, cistopic, cnmf],
     "Use a model": [models.topics, models.similar, models.evaluate, models.transform, models.export],
     "Look at runs and data": [explore, runs.inspect, runs.report, runs.watch],
     "Retrain on a schedule": [retrain.retrain, retrain.versions, retrain.rollback, retrain.diff],
-    "Single-cell data": [cistopic, cnmf],
     "Configuration": [config, doctor],
 }
 
@@ -39,12 +38,13 @@ class SectionedGroup(click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one list per section."""
+        """Write one list per section, without lines between them: the help must fit on a screen."""
         longest_name = max(len(name) for name in self.commands)
         for title, commands in SECTIONS.items():
             width = formatter.width - longest_name - 6
             rows = [(f"{command.name:<{longest_name}}", command.get_short_help_str(width)) for command in commands]
-            with formatter.section(title):
+            formatter.write_heading(title)
+            with formatter.indentation():
                 formatter.write_dl(rows)
 
 
@@ -57,8 +57,6 @@ def _show_version(context: click.Context, option: click.Parameter, wanted: bool)
 @click.group(
     cls=SectionedGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 success, 2 bad command line or configuration, 3 a retrained model was refused, 4 bad data, "
-    "75 another process holds the lock, 130 and 143 stopped by Ctrl-C and SIGTERM, 1 any other error.",
 )
 @click.option(
     "--version",
@@ -73,15 +71,10 @@ def cli(debug: bool) -> None:
     """Train topic models and word vectors on corpora that do not fit in memory.
 
     \b
-    Try it:
-      corpusmill run quickstart              finds topics in the King James Bible, in a minute
-    \b
-    With your own documents:
+      corpusmill run quickstart     finds topics in the King James Bible, in a minute
       corpusmill config example lda > my.yaml
-      corpusmill run my.yaml --set source.path=articles.jsonl --set run.url=runs/articles
-      corpusmill topics runs/articles/model
-
-    Run `corpusmill COMMAND --help` for the arguments and examples of a command.
+      corpusmill run my.yaml --set source.path=articles.jsonl
+      corpusmill run --help         each command has arguments and examples
     """
 
 

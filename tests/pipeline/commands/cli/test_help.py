@@ -29,11 +29,12 @@ def test_the_help_of_every_command_has_an_example(call, subtests):
             assert f"corpusmill {' '.join(command)}" in rest
 
 
-def test_the_help_lists_every_command_with_a_whole_sentence(call):
+def test_the_help_lists_every_command_with_a_whole_sentence_on_one_screen(call):
     code, out, _ = call("--help")
     assert code == 0
     for name in cli.commands:
         assert re.search(rf"^  {name} +[A-Z].*\w\.$", out, re.MULTILINE), name
+    assert len(out.splitlines()) <= 40
 
 
 def test_help_imports_no_heavy_library():

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -246,6 +247,65 @@ def test_the_image_is_what_the_page_about_kubernetes_says():
     # What the image is built from is all that the package needs.
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert set(PACKAGES) | {"pyproject.toml", "README.md", "LICENSE"} == set(kept)
+
+
+#: Makes the folder $1 a root with the programs of this machine and an empty Python, whose base is $2. The mounts end
+#: with the process.
+ROOT_OF_IMAGE = """
+set -eu
+for folder in /usr /etc /opt $2 /dev /proc; do
+    mkdir -p $1$folder
+    mount --rbind $folder $1$folder
+    case $folder in /dev | /proc) ;; *) mount -o remount,bind,ro $1$folder ;; esac
+done
+for link in bin lib lib64 sbin; do ln -s usr/$link $1/$link; done
+mkdir -p $1/var/cache
+mkdir -m 1777 $1/tmp
+export HOME=/ TMPDIR=/tmp PATH=$2/bin:/usr/sbin:/usr/bin
+chroot $1 python3 -m venv /python
+PATH=/python/bin:$PATH
+"""
+
+
+def steps_of_the_image():
+    """Return the steps of the Dockerfile as lines of a shell that calls them in the root $1, and those for users."""
+    lines = []
+    for line in (ROOT / "Dockerfile").read_text().replace("\\\n", "").splitlines():
+        step, _, rest = line.partition(" ")
+        if step in ("ENV", "ARG"):
+            lines.append(f"export {rest}")
+        elif step == "RUN":
+            lines.append(f"chroot $1 /bin/sh -ec {shlex.quote(rest)}")
+        elif step == "USER":
+            # Kubernetes may choose another user.
+            users = [rest, "12345:0"]
+        elif step == "WORKDIR":
+            programs = shlex.quote(f"cd {rest}; id -u; touch $(id -u); corpusmill doctor")
+    return [*lines, *(f"chroot --userspec={user} --groups= $1 /bin/sh -ec {programs}" for user in users)]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a root for the image")
+def test_the_steps_of_the_image_make_what_any_user_can_run(tmp_path):
+    root = tmp_path / "root"
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, root / "src" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, root / "src")
+    script = "\n".join([ROOT_OF_IMAGE, *steps_of_the_image()])
+    command = ["unshare", "--mount", "/bin/sh", "-c", script, "sh", root, sys.base_prefix]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.stderr.startswith("unshare: unshare failed"):
+        pytest.skip("root may not mount folders here")
+    if "Failed to establish a new connection" in done.stderr:
+        pytest.skip("no package index answers")
+    assert done.returncode == 0, done.stderr
+    built, *of_users = re.split(r"^(?=(?:65534|12345)$)", done.stdout, flags=re.MULTILINE)
+    assert "fine     self-test" in built
+    assert len(of_users) == 2
+    for printed in of_users:
+        assert re.search(r"fine     compilation    0 new kernels, .* were in /var/cache/corpusmill", printed)
+        assert "fine     self-test" in printed
 
 
 def test_the_commands_of_the_pods_train_a_model(manifest):

@@ -1,7 +1,13 @@
-"""Models that an emulated aarch64 processor trains are those that were recorded.
+r"""Models that an emulated aarch64 processor trains are those that were recorded.
 
 The variable CORPUSMILL_AARCH64 has the command of a Python for aarch64 that has corpusmill's extra "test", such as
-``qemu-aarch64 -L /aarch64 /aarch64/usr/bin/python3``. A model takes up to 15 minutes there.
+``qemu-aarch64 -L /aarch64 /aarch64/usr/bin/python3``. A model takes up to 15 minutes there. On Debian, the package
+qemu-user-static and these commands make one. It needs ``PYTHONPATH=/site``, and the wheel of corpusmill in /site::
+
+    debootstrap --arch=arm64 --variant=minbase --foreign --include=python3,libpython3.11-stdlib bookworm /aarch64
+    for package in /aarch64/var/cache/apt/archives/*.deb; do dpkg-deb -x $package /aarch64; done
+    pip install --platform manylinux_2_28_aarch64 --platform manylinux2014_aarch64 --python-version 3.11 \
+        --only-binary=:all: --target /site pytest pytest-timeout hypothesis DEPENDENCIES
 """
 
 import os

@@ -28,7 +28,8 @@ TESTS_OF_RING = $(if $(filter all,$(RING)),,-m 'not slow')
 VENV := .venv
 BIN := $(VENV)/bin
 # Without compiling all modules of all packages, which takes half of the time: Python compiles those that it imports.
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
+PIP = @echo "installing into $(VENV): half a minute, and more on a slow network"; \
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) \
 	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline

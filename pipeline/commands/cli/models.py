@@ -117,10 +117,10 @@ def evaluate(
       corpusmill evaluate demo/model demo/corpus --part train --coherence c_v
       corpusmill evaluate demo/model demo/corpus --method left-to-right
     """
+    config = load_config(configs, settings)
     from ..actions.models import check_stored
     from ..actions.models import evaluate as evaluate_model
 
-    config = load_config(configs, settings)
     check_stored(model, corpus, part)
     with open_session(config, as_json) as session:
         facts = evaluate_model(model, corpus, part, session.client, method, measures)
@@ -174,16 +174,16 @@ def transform(
       python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
       corpusmill transform runs/cells/model cells.h5ad --into cells.h5ad
     """
-    from ....io.stores.corpus import Corpus
-    from ...models.base.topics import TopicModel
-    from ...models.registry import load_model
-    from ..actions.models import check_stored
-
     if (out is None) == (into is None):
         raise click.UsageError("give either OUT or --into FILE")
     if top is not None and into is not None:
         raise click.UsageError("--top is for OUT: an AnnData file has all weights")
     config = load_config(configs, settings)
+    from ....io.stores.corpus import Corpus
+    from ...models.base.topics import TopicModel
+    from ...models.registry import load_model
+    from ..actions.models import check_stored
+
     facts: Facts
     # With --into, CORPUS may be a file.
     check_stored(model, corpus if into is None else "", part)

@@ -82,11 +82,11 @@ def retrain(
       130   interrupted by Ctrl-C
       143   terminated by SIGTERM
     """
+    config = load_config(configs, settings)
     from ...publishing.plan import RetrainRequest
     from ...publishing.retrain import Listeners
     from ...publishing.retrain import retrain as retrain_model
 
-    config = load_config(configs, settings)
     if dry_run:
         # A dry run must not report success to the monitoring.
         config.run.metrics_file = None

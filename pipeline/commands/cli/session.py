@@ -43,7 +43,11 @@ class Session:
 def load_config(
     files: Sequence["str | Layer"], settings: Sequence[str], arguments: Mapping[str, object] | None = None
 ) -> "Config":
-    """Return the configuration of a command; ``arguments`` are the keys that its positional arguments set."""
+    """Return the configuration of a command; ``arguments`` are the keys that its positional arguments set.
+
+    Commands call it before they import what they train with, which takes most of a second: an error of a key is shown
+    at once.
+    """
     from ....configs.resolve import load
 
     return load(files, settings, arguments=dict(arguments or {}))

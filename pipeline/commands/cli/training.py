@@ -35,7 +35,6 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
     config = load_config(configs, settings)
-    # Later: it takes most of a second to load, and a misspelt key should be named at once.
     from ..actions.ingest import ingest as ingest_documents
     from ..actions.ingest import open_documents
     from ..actions.train import check_training

@@ -3,6 +3,8 @@
 import errno
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -233,3 +235,23 @@ def test_only_commands_that_continue_are_said_to_continue(stop, word):
     assert explain(stop, "explore").message == explain(stop, "evaluate").message == word
     for command in ("run", "ingest", "train", "resume", "retrain", "cistopic", "cnmf"):
         assert explain(stop, command).message == f"{word}; the same command continues where this one stopped"
+
+
+def test_a_misspelt_key_is_named_before_the_libraries_of_training_are_loaded():
+    program = """
+import sys
+from corpusmill.pipeline.commands.cli.main import main
+for line in (
+    "run quickstart", "train quickstart", "ingest articles.jsonl corpus", "retrain quickstart", "evaluate model corpus",
+    "transform model corpus out",
+):
+    command = line.split()
+    try:
+        main([*command, "--set", "run.ur=x"])
+    except SystemExit as stop:
+        heavy = {"dask", "distributed", "numba", "scipy", "pyarrow"} & set(sys.modules)
+        assert (stop.code, heavy) == (2, set()), (command, heavy)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("no such key; did you mean url?") == 6

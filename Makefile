@@ -9,6 +9,7 @@
 #   make audit        look for known vulnerabilities of all packages in .venv (needs the network)
 #   make coverage     run all tests and print which lines they do not run (slow)
 #   make ptx          execute all CUDA kernels on the CPU for all generations of GPUs, in two orders of threads (slow)
+#   make image        run the steps of the Dockerfile in a root folder, as root: minutes, and a gigabyte in the temporary folder
 #   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
 #   make stateful     run the tests of stores, owners, nights and models with EXAMPLES=100 times as many examples
 #   make same-bits    train small models of all kinds by the commit BASE=... and by the sources, and compare their bytes (CASES=lda,nmf)
@@ -36,7 +37,7 @@ FOLDERS := configs io kernels pipeline
 # The tests start hundreds of processes. Without this, each of them would compile what it imports, where an image sets it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs audit test test-all kernels lint mypy imports style format coverage simulate same-bits fuzz stateful bench-quick \
+.PHONY: demo docs audit test test-all kernels lint mypy imports style format coverage simulate image same-bits fuzz stateful bench-quick \
 	papers ptx release gpu
 
 demo: $(VENV)/.installed-demo
@@ -103,6 +104,9 @@ simulate: $(VENV)/.installed-test
 
 ptx: $(VENV)/.installed-test
 	CORPUSMILL_PTX_EVERYTHING=1 $(BIN)/python -m pytest tests/kernels/cuda tests/ptx
+
+image: $(VENV)/.installed-test
+	CORPUSMILL_IMAGE=1 $(BIN)/python -m pytest tests/rules/test_pages_of_clusters.py -k image
 
 stateful: $(VENV)/.installed-test
 	CORPUSMILL_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/stateful --timeout 7200

@@ -285,7 +285,7 @@ def steps_of_the_image():
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a root for the image")
+@pytest.mark.skipif("CORPUSMILL_IMAGE" not in os.environ, reason="make image runs this, as root")
 def test_the_steps_of_the_image_make_what_any_user_can_run(tmp_path):
     root = tmp_path / "root"
     for name in PACKAGES:
@@ -295,10 +295,6 @@ def test_the_steps_of_the_image_make_what_any_user_can_run(tmp_path):
     script = "\n".join([ROOT_OF_IMAGE, *steps_of_the_image()])
     command = ["unshare", "--mount", "/bin/sh", "-c", script, "sh", root, sys.base_prefix]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.stderr.startswith("unshare: unshare failed"):
-        pytest.skip("root may not mount folders here")
-    if "Failed to establish a new connection" in done.stderr:
-        pytest.skip("no package index answers")
     assert done.returncode == 0, done.stderr
     built, *of_users = re.split(r"^(?=(?:65534|12345)$)", done.stdout, flags=re.MULTILINE)
     assert "fine     self-test" in built

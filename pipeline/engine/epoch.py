@@ -301,12 +301,8 @@ class _Engine:
             training=training.for_tasks(self.run.for_tasks()),
             n_chunks=len(self.data.chunks),
             needs=self.needs,
-            keeps_state=self.plan.keeps_state,
-            cache_bytes=self.plan.cache,
-            kept_bytes=self.plan.kept,
-            held_bytes=self.plan.held + self.plan.cells,
             # A store in memory does not make threads wait, so other threads would only cost time.
-            buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
+            plan=replace(self.plan, buffers=0) if isinstance(store, StoreInMemory) else self.plan,
             name=self.name,
         )
         if self.run.step < 0:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 
@@ -16,7 +16,7 @@ from .device import sends_device_memory
 from .executors import Executor
 from .grid import has_grid
 from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
-from .training import Alternative, Cut
+from .training import Alternative, Cut, MemoryPlan
 from .worker.buffers import AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
@@ -37,50 +37,6 @@ ADVICE = {
     "memory": "raise memory_limit to {}MiB or more",
     "n_workers": "use {} workers",
 }
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """The bytes that one worker is expected to hold, and its limit (0: none)."""
-
-    process: int
-    threads: int
-    task: MemoryEstimate
-    buffers: int
-    cache: int
-    limit: int
-    kept: int = 0  # what was swept in a step
-    held: int = 0  # arrays that wait for later cells of a grid
-    cells: int = 0  # arrays of the cells that threads train, which are a part of their tasks
-    compiling: int = 0  # the compiler, if kernels are compiled first
-    pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
-    keeps_state: bool = True  # whether each chunk has a state
-    blocks: int = 1  # of the model
-
-    @property
-    def total(self) -> int:
-        """Expected peak of the worker's memory in bytes."""
-        later = self.buffers + self.kept + self.held + self.cache
-        # The compiler is first, and half of what it took stays.
-        most = max(later + self.compiling // 2, self.compiling)
-        return self.process + self.pinned + most + self.threads * self.task.total
-
-    def as_numbers(self) -> dict[str, int]:
-        """The plan as plain numbers, for events and reports."""
-        parts = ("data", "state", "model", "delta", "scratch", "device")
-        causes = {f"task_{k}": int(getattr(self.task, k)) for k in parts}
-        return causes | {
-            "process": self.process,
-            "compiling": self.compiling,
-            "threads": self.threads,
-            "blocks": self.blocks,
-            "buffers": self.buffers,
-            "held": self.kept + self.held,
-            "pinned": self.pinned,
-            "cache": self.cache,
-            "total": self.total,
-            "limit": self.limit,
-        }
 
 
 class TooLarge(DataError):

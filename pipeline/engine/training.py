@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...io.stores.store import JsonObject
-from .algorithm import AnyAlgorithm, PreviousModel
+from .algorithm import AnyAlgorithm, MemoryEstimate, PreviousModel
 from .data import TrainingData, reference
 from .events import Callback
 from .run import RunStore
@@ -40,6 +40,50 @@ class Advice:
     divergence: str = "look for extreme numbers in the data and in the parameters"
     idle: str = "to use more, ingest with a smaller chunk_tokens"
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The bytes that one worker is expected to hold, and its limit (0: none)."""
+
+    process: int = 0
+    threads: int = 1
+    task: MemoryEstimate = field(default_factory=MemoryEstimate)
+    buffers: int = 0  # data that is read before sweeps need it, and results that are not written yet
+    cache: int = 0
+    limit: int = 0
+    kept: int = 0  # what a grid keeps from its sweeps; the rest waits on the worker's disk
+    held: int = 0  # arrays that wait for later cells of a grid; the rest waits on the worker's disk
+    cells: int = 0  # arrays of the cells that threads train, which are a part of their tasks
+    compiling: int = 0  # the compiler, if kernels are compiled first
+    pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
+    keeps_state: bool = True  # whether each chunk has a state that one sweep passes to the next
+    blocks: int = 1  # of the model
+
+    @property
+    def total(self) -> int:
+        """Expected peak of the worker's memory in bytes."""
+        later = self.buffers + self.kept + self.held + self.cache
+        # The compiler is first, and half of what it took stays.
+        most = max(later + self.compiling // 2, self.compiling)
+        return self.process + self.pinned + most + self.threads * self.task.total
+
+    def as_numbers(self) -> dict[str, int]:
+        """The plan as plain numbers, for events and reports."""
+        parts = ("data", "state", "model", "delta", "scratch", "device")
+        causes = {f"task_{k}": int(getattr(self.task, k)) for k in parts}
+        return causes | {
+            "process": self.process,
+            "compiling": self.compiling,
+            "threads": self.threads,
+            "blocks": self.blocks,
+            "buffers": self.buffers,
+            "held": self.kept + self.held,
+            "pinned": self.pinned,
+            "cache": self.cache,
+            "total": self.total,
+            "limit": self.limit,
+        }
 
 
 @dataclass(frozen=True)

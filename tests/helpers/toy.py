@@ -10,7 +10,7 @@ from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import Store
 from corpusmill.kernels import random
 from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, Needs, Scores, SweepResult
-from corpusmill.pipeline.engine.training import Training
+from corpusmill.pipeline.engine.training import MemoryPlan, Training
 from corpusmill.pipeline.engine.worker.tasks import Job
 
 
@@ -133,7 +133,7 @@ class TallyScores(Scores):
 def job_of(algorithm, data, run, name, cache_bytes):
     """Return the job of tasks of a training, as the engine makes it."""
     training = Training(algorithm, data, run, epochs=1, seed=7).for_tasks(run)
-    return Job(training, len(data.chunks), cache_bytes=cache_bytes, name=name)
+    return Job(training, len(data.chunks), plan=MemoryPlan(cache=cache_bytes), name=name)
 
 
 def model_of(run, algorithm):

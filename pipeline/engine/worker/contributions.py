@@ -91,7 +91,7 @@ class SweptDeltas:
 
     Dask does not know them. It copies the results of tasks, drops one of two copies, and writes results to disk.
 
-    Those of a grid have a budget, see `Job.kept_bytes`. The others are mapped from files in ``folder``.
+    Those of a grid have a budget, see `MemoryPlan.kept`. The others are mapped from files in ``folder``.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -231,7 +231,7 @@ def sweep_shards(
                 deltas, report = sweep_shard(phase, transfers, chunks, lambda: _chunks_of(phase, queue.upcoming()))
                 if is_grid:
                     with lock:
-                        deltas, kept = swept_deltas.place(deltas, kept, phase.job.kept_bytes)
+                        deltas, kept = swept_deltas.place(deltas, kept, phase.job.plan.kept)
                 with _measuring(report):
                     sums.add((position, position + 1), deltas)
                 reports[position] = report
@@ -407,7 +407,7 @@ def sweep_shard(
 
 
 def _check_state(job: Job) -> None:
-    if not job.keeps_state:
+    if not job.plan.keeps_state:
         raise ValueError(
             f"{type(job.algorithm).__name__}.sweep returned a state, but memory() has no bytes for one, so no sweep "
             f"would receive it: give MemoryEstimate the bytes of a chunk's state"

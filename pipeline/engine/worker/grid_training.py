@@ -88,7 +88,7 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], device: int
     """
     algorithm = cast(AnyCellAlgorithm, phase.job.algorithm)
     estimate = algorithm.cell_memory(phase.job.open(phase.job.data))
-    held = phase.job.held_bytes
+    held = phase.job.plan.held + phase.job.plan.cells
     on_device = UNLIMITED
     if device:
         on_device = int(device * DEVICE_SHARE)

@@ -22,10 +22,9 @@ from ....kernels.simd.aligned import aligned_copy, empty_aligned, join_rows
 from ..algorithm import Address, AnyAlgorithm, Needs, block_range, nbytes
 from ..data import DataRef, TrainingData, count_shards, shard_chunks
 from ..grid import ChunkGridAlgorithm, has_grid
-from ..memory import UNLIMITED
 from ..packing import index_rows, join_blocks, rows_of_block, unpack, unpacked_bytes
 from ..run import RunStore
-from ..training import Training
+from ..training import MemoryPlan, Training
 from .buffers import CACHE, Key, WriteBehind
 
 
@@ -38,14 +37,7 @@ class Job:
     training: Training
     n_chunks: int
     needs: Needs = field(default_factory=Needs)
-    keeps_state: bool = True  # whether each chunk has a state that one sweep passes to the next
-    cache_bytes: int = 0
-    #: Bytes of a worker for what a grid keeps from its sweeps, and for blocks that wait for their next cell. The rest
-    #: waits on its disk.
-    kept_bytes: int = UNLIMITED
-    held_bytes: int = UNLIMITED
-    #: Bytes of a worker for data that is read before sweeps need it, and for results that are not written yet.
-    buffer_bytes: int = 0
+    plan: MemoryPlan = field(default_factory=MemoryPlan)
     #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -84,7 +76,7 @@ class Job:
         def begin() -> Arrays:
             return next(self.algorithm.begin(self.open(self.data), range(block, block + 1), self.training.previous))
 
-        return CACHE.load((self.name, "first", block), begin, size=nbytes, budget=self.cache_bytes)
+        return CACHE.load((self.name, "first", block), begin, size=nbytes, budget=self.plan.cache)
 
 
 @dataclass(frozen=True)
@@ -206,7 +198,7 @@ def read_model(job: Job, step: int, part: ModelPart) -> Arrays:
 
 def _caches_unpacked(job: Job, stored: Arrays) -> bool:
     """Return whether the cache has space for all blocks if they are not packed. Blocks are of about the same size."""
-    return unpacked_bytes(stored) * job.algorithm.n_blocks <= job.cache_bytes
+    return unpacked_bytes(stored) * job.algorithm.n_blocks <= job.plan.cache
 
 
 class StepModel:
@@ -271,7 +263,7 @@ class StepModel:
                 join,
                 version=self._step,
                 size=lambda array: array.nbytes,
-                budget=self._job.cache_bytes,
+                budget=self._job.plan.cache,
                 for_every_chunk=True,
             )
 
@@ -282,7 +274,7 @@ class StepModel:
             lambda: self._read(part),
             version=self._step,
             size=nbytes,
-            budget=self._job.cache_bytes,
+            budget=self._job.plan.cache,
             for_every_chunk=True,
         )
 
@@ -291,7 +283,7 @@ def write_shared(job: Job, step: int, arrays: Arrays) -> None:
     """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
     job.files.write_shared(step, arrays)
     key = (job.name, "shared", 0)
-    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.plan.cache, for_every_chunk=True)
 
 
 def chunk_key(job: Job, data: DataRef, index: int) -> Key:
@@ -306,7 +298,7 @@ def state_key(job: Job, index: int) -> Key:
 
 def keep_chunk(job: Job, data: DataRef, index: int, chunk: Any) -> None:
     """Put a chunk into the cache, in the algorithm's form."""
-    CACHE.put(chunk_key(job, data, index), chunk, nbytes=_chunk_bytes(chunk), budget=job.cache_bytes)
+    CACHE.put(chunk_key(job, data, index), chunk, nbytes=_chunk_bytes(chunk), budget=job.plan.cache)
 
 
 def _chunk_bytes(chunk: Any) -> int:
@@ -356,7 +348,7 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBe
         # The same arrays if the algorithm does not pack its blocks.
         arrays = index_rows(stored)
     key = (job.name, "block", block)
-    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.plan.cache, for_every_chunk=True)
 
 
 def score_chunks(job: Job, data: DataRef, chunks: list[int], step: int, state_steps: list[int]) -> list[Arrays]:
@@ -375,7 +367,7 @@ def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int
         chunk = job.algorithm.load_chunk(job.open(data), index, model)
         keep_chunk(job, data, index, chunk)
     state = None
-    if state_step >= 1 and job.keeps_state:
+    if state_step >= 1 and job.plan.keeps_state:
         state = CACHE.get(state_key(job, index), version=state_step)
         if state is None:
             state = job.files.state(state_step, index)

@@ -41,8 +41,8 @@ class Transfers:
         self._data = job.open(job.data)
         self.pace = pace_of(job)
         # Half of the buffers for each direction, so that neither blocks the other one.
-        self._ahead = ReadAhead(self.pace, job.buffer_bytes // 2)
-        self.behind = WriteBehind(self.pace, job.buffer_bytes // 2)
+        self._ahead = ReadAhead(self.pace, job.plan.buffers // 2)
+        self.behind = WriteBehind(self.pace, job.plan.buffers // 2)
         self._lock = threading.Lock()
         self._begun: set[int] = set()  # chunks whose sweeps have begun
 
@@ -124,7 +124,7 @@ class Transfers:
 
     def _state_step(self) -> int:
         """Return the step that wrote the states, or 0 if there are none. The first range of a step writes them."""
-        if not self._job.keeps_state:
+        if not self._job.plan.keeps_state:
             return 0
         if not self._is_first_range:
             return self._step
@@ -134,7 +134,7 @@ class Transfers:
         """Write a chunk's next state."""
         job = self._job
         self.behind.write(partial(job.files.write_state, self._step, index, state), nbytes(state))
-        CACHE.put(state_key(job, index), state, version=self._step, nbytes=nbytes(state), budget=job.cache_bytes)
+        CACHE.put(state_key(job, index), state, version=self._step, nbytes=nbytes(state), budget=job.plan.cache)
 
     # --- the model of the last step ---
 

@@ -1,7 +1,6 @@
-"""The version of this package."""
+"""The version of this package, with its commit in a checkout."""
 
 import subprocess
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -9,19 +8,14 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[1]
 
 
-@cache
-def corpusmill_version() -> str:
-    """Return the installed version. It is read from the disk once, which takes a millisecond."""
-    return version("corpusmill")
-
-
 def version_with_commit() -> str:
     """Return the version, and in a checkout also its commit, such as "0.1.0 (commit 1a2b3c4d, changed)"."""
+    number = version("corpusmill")
     if not (_ROOT / ".git").exists():
-        return corpusmill_version()
+        return number
     command = ["git", "-C", str(_ROOT), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=, changed"]
     try:
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):  # no git, or a checkout of another user
         commit = "unknown"
-    return f"{corpusmill_version()} (commit {commit})"
+    return f"{number} (commit {commit})"

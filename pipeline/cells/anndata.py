@@ -9,6 +9,7 @@ Keys, as scanpy names its own results::
 
 import os
 import reprlib
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,7 +25,6 @@ from ..models.base.text import TextEstimator
 from ..models.lda.estimator import LDA
 from ..models.lda.interop import word_probabilities
 from ..models.nmf.estimator import NMF
-from ..version import corpusmill_version
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -213,7 +213,7 @@ def description(model: TopicEstimator) -> dict[str, Any]:
     rows = [row for row in model.history_ if measure in row]
     found: dict[str, Any] = {
         "params": {name: _storable(value) for name, value in model._stored_params().items() if value is not None},
-        "version": corpusmill_version(),
+        "version": version("corpusmill"),
         "model": model._fitted().digest(),
         "history": {
             "epoch": np.array([row["epoch"] for row in rows], np.int64),

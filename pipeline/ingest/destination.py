@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from typing import TypedDict
 
 import pyarrow as pa
@@ -24,7 +25,6 @@ from ...io.readers.reader import Reader
 from ...io.readers.source import stored_url
 from ...io.stores.corpus import FORMAT, Corpus, vocabulary_hash
 from ...io.stores.store import JsonObject, check_free
-from ..version import corpusmill_version
 from .job import BAD_LINES, PARTS, IngestJob, IngestOptions, content_folder
 
 BEGUN = "begun.json"
@@ -138,7 +138,7 @@ def meaning_of(identity: Identity) -> Identity:
 
 def digest_of(identity: Identity) -> str:
     """Return the name of the folder of work files. It differs between versions of corpusmill and formats of corpora."""
-    values = dict(meaning_of(identity)) | {"version": corpusmill_version(), "format": FORMAT, "work": WORK_FORMAT}
+    values = dict(meaning_of(identity)) | {"version": version("corpusmill"), "format": FORMAT, "work": WORK_FORMAT}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

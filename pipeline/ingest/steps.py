@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,6 @@ from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_has
 from ...io.stores.filesystems import naming_full_disk
 from ..engine.events import IngestListener, IngestProgress
 from ..engine.executors import Executor, Synchronous
-from ..version import corpusmill_version
 from . import tasks
 from .destination import Identity, clean, has_corpus, prepare
 from .job import (
@@ -349,7 +349,7 @@ def _about(
             f"hold it"
         )
     about = {
-        "version": corpusmill_version(),
+        "version": version("corpusmill"),
         "documents": sum(counts["documents"] for counts in counted),
         "tokens_read": sum(counts["tokens"] for counts in counted),
         "tokens_kept": sum(counts["tokens"] for counts in encoded),

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ...configs.redact import redact_urls
@@ -17,7 +18,6 @@ from ..engine.events import EpochFinished, Event, RunFailed, RunFinished, RunSta
 from ..engine.run import RunStore, config_section
 from ..models.base.estimator import Estimator
 from ..models.registry import load_model, model_of_run
-from ..version import corpusmill_version
 from ..views.pages.page import flatten
 from .report import write_report
 from .versions import Versions
@@ -204,7 +204,7 @@ class MLflowCallback:
                 f"mlflow.experiment to another name"
             )
         experiment = found.experiment_id if found else self._client.create_experiment(self.experiment)
-        all_tags = {"corpusmill.version": corpusmill_version(), **tags}
+        all_tags = {"corpusmill.version": version("corpusmill"), **tags}
         run_id: str = self._client.create_run(experiment, tags=all_tags, run_name=self.run_name).info.run_id
         return run_id
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 
 import pytest
 import yaml
@@ -95,7 +96,7 @@ def test_no_other_file_repeats_the_version():
 def test_a_checkout_names_its_commit_and_an_installation_does_not(tmp_path, monkeypatch):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
     monkeypatch.setattr(version, "_ROOT", tmp_path)
-    plain = version.corpusmill_version()
+    plain = metadata.version("corpusmill")
     assert version.version_with_commit() == plain
     (tmp_path / "file").write_text("one")
     for command in (["init", "-q"], ["add", "file"], ["commit", "-qm", "one"]):

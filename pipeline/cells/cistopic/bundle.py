@@ -13,6 +13,7 @@ With P for ``{prefix}.{K}_topics``, C cells, R regions and K topics::
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from ....io.stores.filesystems import replacing
 from ...engine.run import RunStore
 from ...models.lda.estimator import LDA
 from ...models.lda.interop import word_counts
-from ...version import corpusmill_version
 from .statistics import CellGroup, Statistics, shares_of, statistics
 
 #: Bytes of the shares of cells in one row group.
@@ -130,7 +130,7 @@ class Bundle:
             "mallet_path": "",
             "mallet_cmd": [],
             "time": seconds,
-            "trained_by": f"corpusmill {corpusmill_version()}",
+            "trained_by": f"corpusmill {version('corpusmill')}",
             # The reader ignores further keys.
             "corpusmill": {"settings": vars(self.settings), "data": corpus.hash},
         }

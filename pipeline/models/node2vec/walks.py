@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,6 @@ from ...engine.memory import limit_for, usable_bytes
 from ...engine.worker.buffers import CACHE
 from ...formatting import format_bytes
 from ...ingest.steps import default_chunk_tokens
-from ...version import corpusmill_version
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -93,11 +93,11 @@ def write_walks(
     ``table_memory``, or if another corpus is at ``url``, and Locked if another process writes one there.
     """
     options = options or WalkOptions()
-    identity = {"graph": graph.hash, "walks": asdict(options), "version": corpusmill_version()}
+    identity = {"graph": graph.hash, "walks": asdict(options), "version": version("corpusmill")}
     store = Store(url)
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
-    about = {"source": source or graph.url, "identity": identity, "version": corpusmill_version()}
+    about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     executor = executor_for(client)
     message = "another process is writing a corpus here; wait for it"

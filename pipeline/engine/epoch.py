@@ -505,8 +505,9 @@ class _Engine:
         size = max(1, len(chunks) // (SCORES_PER_THREAD * self.threads))
         arguments = []
         for first in range(0, len(chunks), size):
-            part = list(chunks[first : first + size])
-            arguments.append((self.job, reference(data), part, step, [state_steps[chunk] for chunk in part]))
+            scored_chunks = list(chunks[first : first + size])
+            steps = [state_steps[chunk] for chunk in scored_chunks]
+            arguments.append((self.job, reference(data), scored_chunks, step, steps))
         scored = self.executor.map(tasks.score_chunks, arguments, name=f"score-{data.part}-{self.name}-{step}")
         sums: Arrays = {}
         for chunk_sums in chain.from_iterable(scored):

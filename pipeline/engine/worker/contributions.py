@@ -344,15 +344,15 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     """Merge the deltas of some blocks, and write the blocks' next arrays. Raises ContributionLost."""
     applied = []
     largest = max(source.nbytes for source in sources)
-    batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
+    at_once = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
     device = DeviceCounts()
     transfers = Transfers(phase)
     with transfers.opened():
-        for first in range(0, len(blocks), batch):
-            part = blocks[first : first + batch]
+        for first in range(0, len(blocks), at_once):
+            fetched = blocks[first : first + at_once]
             # The blocks are read while their deltas are fetched.
-            transfers.read_parts_ahead([SHARED, *(ModelPart("block", block) for block in part)])
-            for block, delta in zip(part, merge_blocks(phase, part, sources, fetch, device), strict=True):
+            transfers.read_parts_ahead([SHARED, *(ModelPart("block", block) for block in fetched)])
+            for block, delta in zip(fetched, merge_blocks(phase, fetched, sources, fetch, device), strict=True):
                 applied.append(update_block(phase, transfers, block, delta))
     add_numbers(applied[0].measured, device.totals)
     return applied

@@ -188,11 +188,11 @@ class GridTrainer:
             _wait_for([start(pool, self._begin_row, self._algorithm, row) for row in self._rows])
             return
         largest = max(source.nbytes for source in sources)
-        batch = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
-        for first in range(self._rows.start, self._rows.stop, batch):
-            part = list(range(first, min(first + batch, self._rows.stop)))
-            deltas = merge_blocks(self._plan.phase, part, sources, fetch, self._device)
-            preparing = [start(pool, self._prepare_row, row, delta) for row, delta in zip(part, deltas, strict=True)]
+        at_once = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
+        for first in range(self._rows.start, self._rows.stop, at_once):
+            rows = list(range(first, min(first + at_once, self._rows.stop)))
+            deltas = merge_blocks(self._plan.phase, rows, sources, fetch, self._device)
+            preparing = [start(pool, self._prepare_row, row, delta) for row, delta in zip(rows, deltas, strict=True)]
             _wait_for(preparing)
 
     def _prepare_row(self, row: int, delta: Arrays) -> None:

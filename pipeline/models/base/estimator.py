@@ -182,6 +182,8 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
         algorithm = self._algorithm(data, previous)
         with executor.guarded(), run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
             executor.check_folders([Store(data.url).absolute])
+            # Options of `fit` have other types here: the folder and the documents are opened, and what only the
+            # estimator knows is filled in. From here to the tasks, they travel as they are.
             training = Training(
                 algorithm=algorithm,
                 data=data,

@@ -54,7 +54,7 @@ class RowBlocks(ABC):
         return f"row {row} ({self.row_names[row].as_py()!r})"
 
     def name_of_column(self, column: int) -> str:
-        """Return how a message names a column."""
+        """Return what messages call a column: its number and, if it has one, its name."""
         if self.column_names is None:
             return f"column {column}"
         return f"column {column} ({self.column_names[column]!r})"

@@ -93,7 +93,7 @@ class StoredGroup:
             self._fetched |= self.read_small([name for name in names if name not in self._fetched])
 
     def open(self, name: str) -> IO[bytes]:
-        """Open one file."""
+        """Open a file of the group to read its bytes. A remote file is read whole."""
         path = f"{self._path}/{name}"
         if self._is_local:
             return open(path, "rb")

@@ -217,7 +217,7 @@ class Explorer(ABC):
         """Return what the page shows first."""
 
     def answer_comparison(self) -> JsonObject:
-        """Return how the model differs from another one."""
+        """Return how the model differs from the one that ``--compare`` names; raise DataError if there is none."""
         if self.comparison is None:
             raise DataError("there is no other model to compare with: start with --compare MODEL")
         return self.comparison

@@ -188,7 +188,10 @@ class Comparison(TypedDict):
 
 
 def compare(bundles: Sequence[Bundle], corpus: Corpus) -> Comparison:
-    """Write the statistics of all models; return them, scaled and not, and the number of topics with the best sum."""
+    """Write the statistics of each model, and return those of all.
+
+    They are returned as measured and scaled to 0..1, with the number of topics that has the largest sum of the latter.
+    """
     numbers = [bundle.settings.n_topics for bundle in bundles]
     grid: list[Statistics] = [bundle.write_statistics(corpus) for bundle in bundles]
     names = ("Arun_2010", "Cao_Juan_2009", "Mimno_2011", "loglikelihood")

@@ -280,7 +280,10 @@ def differences_on_cluster(client: "Client") -> str:
 
 
 def version_differences(ours: Mapping[str, Any], processes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a text on libraries whose versions differ from ours, such as "numpy is 2.1 here and 2.0 on ..."."""
+    """Return which libraries have other versions in other processes than in this one, whose versions are ``ours``.
+
+    An example is "numpy is 2.1 here and 2.0 on scheduler". The text is empty if all are equal.
+    """
     texts = []
     for name in ("python", *SHARED):
         here = _version(ours, name)

@@ -32,7 +32,7 @@ MAX_NEIGHBOURS = 6
 
 
 def result(found: Mapping[str, object], as_json: bool, show: Callable[[], None] | None = None) -> None:
-    """Print a result as one JSON object, or as text: by ``show``, or one named value per line."""
+    """Print a result as one JSON object, or for people: by calling ``show``, or one name and value per line."""
     if as_json:
         click.echo(json.dumps(found))
     elif show is not None:

@@ -86,7 +86,7 @@ class PartialSums:
         return merged
 
     def items(self) -> list[tuple[Node, list[Arrays]]]:
-        """Return the sums that are left, in the order of their shards."""
+        """Return the sums that still wait for their sibling in the tree, with their nodes, in the order of shards."""
         with self._lock:
             if self._waiting:
                 self._waiting = [self._merge_blocks(self._waiting)]

@@ -113,5 +113,5 @@ class FactorSums(Merge):
         return total
 
     def pack(self, arrays: Arrays) -> Arrays:
-        """Compute P of a delta before it travels."""
+        """Return the delta as it travels: with its product P, also if P was to be computed later."""
         return computed(arrays)

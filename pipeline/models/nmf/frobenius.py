@@ -360,7 +360,10 @@ class FactorSolver(FrobeniusFactorization):
 
     @abstractmethod
     def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
-        """Update the rows X (n, K) of a factor in place, given their products R (n, K) and S (K, K)."""
+        """Update the rows X (n, K) of a factor in place.
+
+        With the other factor Y, R (n, K) is the product of these rows of the data and Y, and S (K, K) is YᵀY.
+        """
 
     def update_rows(
         self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray

@@ -9,6 +9,7 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
+from ....io.words import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.algorithm import AnyAlgorithm
 from ...engine.data import cut_blocks
@@ -26,7 +27,7 @@ from . import interop
 from .algorithm import LdaAlgorithm
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .minibatch import MinibatchGibbs
-from .priors import ENOUGH_DOCUMENTS, default_alpha, document_bins, seed_counts
+from .priors import ENOUGH_DOCUMENTS, document_bins
 from .samplers import SAMPLERS, choose
 from .word_topics import PreviousTopics, gather_rows, list_entries, merge_models, top_words
 
@@ -230,7 +231,7 @@ class LDA(TopicModel):
         seeds: tuple[tuple[int, int, int], ...] = ()
         warn_of_data(data, self.n_components, previous)
         if previous is None:
-            seeds = seed_counts(self.seeds or (), self.seed_weight, data)
+            seeds = self._seed_counts(data)
         else:
             n_words += PreviousTopics(previous).n_words_outside(data.vocabulary)
         row_lengths = self._row_lengths(data, previous)
@@ -253,6 +254,22 @@ class LDA(TopicModel):
             device=self._choose_device(data),
             **options,
         )
+
+    def _seed_counts(self, data: Corpus) -> tuple[tuple[int, int, int], ...]:
+        """Return the pseudo-counts of the seed words of each topic as ascending (word, topic, count).
+
+        Raises ValueError if the corpus lacks a seed word.
+        """
+        topics = self.seeds or ()
+        words = sorted({word for topic in topics for word in topic})
+        ids = find_word_ids(words, data.vocabulary)
+        unknown = [word for word, v in zip(words, ids, strict=True) if v < 0]
+        if unknown:
+            names = ", ".join(unknown)
+            raise ValueError(f"seeds: {data.title} does not contain {names}: remove these words from seeds")
+        id_of = dict(zip(words, ids.tolist(), strict=True))
+        pairs = {(id_of[word], k) for k, topic in enumerate(topics) for word in topic}
+        return tuple((v, k, self.seed_weight) for v, k in sorted(pairs))
 
     def _row_lengths(self, data: Corpus, previous: SavedModel | None) -> np.ndarray:
         """Return the most entries of each row of B: one per topic, and one per token."""
@@ -281,7 +298,8 @@ class LDA(TopicModel):
 
     def _alpha(self, previous: SavedModel | None) -> tuple[float, ...]:
         if self.doc_topic_prior is None:
-            alpha = default_alpha(self.n_components)
+            # 0.1 for few topics.
+            alpha = min(0.1, 5 / self.n_components)
             if previous is None or np.all(previous.shared["alpha"] == np.float32(alpha)):
                 return (alpha,)
             # The default of earlier versions, or learned priors. Topics that are continued keep theirs.

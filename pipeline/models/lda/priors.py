@@ -1,13 +1,10 @@
-"""The priors alpha and beta, learned from histograms of counts (Minka 2000, equation 55), and seed words of topics."""
-
-from collections.abc import Sequence
+"""The priors alpha and beta, learned from histograms of counts (Minka 2000, equation 55)."""
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
-from ....io.stores.corpus import ChunkInfo, Corpus
+from ....io.stores.corpus import ChunkInfo
 from ....io.stores.store import Arrays
-from ....io.words import find_word_ids
 from ....kernels.lda import priors as kernels
 from ....kernels.lda.counts import count_documents
 from ....kernels.lda.model import TokenOrder
@@ -16,11 +13,6 @@ from ....kernels.lda.model import TokenOrder
 ENOUGH_DOCUMENTS = 1000
 #: Number of bins of the histogram of the counts in B, enough for counts up to 2^40.
 _WORD_BINS = int(kernels.bins_of(np.array(1 << 40))) + 1
-
-
-def default_alpha(n_topics: int) -> float:
-    """Return the default prior of each topic of a document: 0.1 for few topics."""
-    return min(0.1, 5 / n_topics)
 
 
 def document_bins(chunks: list[ChunkInfo]) -> int:
@@ -62,18 +54,3 @@ def _as_arrays(name: str, histogram: kernels.Histogram) -> Arrays:
 
 def _from_arrays(name: str, sums: Arrays) -> kernels.Histogram:
     return kernels.Histogram(sums[name], sums[f"{name}_sums"])
-
-
-def seed_counts(seeds: Sequence[Sequence[str]], weight: int, corpus: Corpus) -> tuple[tuple[int, int, int], ...]:
-    """Return the pseudo-counts of the seed words of each topic as ascending (word, topic, count).
-
-    Raises ValueError if the corpus lacks a seed word.
-    """
-    words = sorted({word for topic in seeds for word in topic})
-    ids = find_word_ids(words, corpus.vocabulary)
-    unknown = [word for word, v in zip(words, ids, strict=True) if v < 0]
-    if unknown:
-        raise ValueError(f"seeds: {corpus.title} does not contain {', '.join(unknown)}: remove these words from seeds")
-    id_of = dict(zip(words, ids.tolist(), strict=True))
-    pairs = {(id_of[word], k) for k, topic in enumerate(seeds) for word in topic}
-    return tuple((v, k, weight) for v, k in sorted(pairs))

@@ -141,9 +141,9 @@ def _train_at_the_same_time(
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
     n_processes = min(execution.processes, len(bundles))
-    with ProcessPoolExecutor(n_processes, context, Synchronous.share_memory, (n_processes,)) as pool:
+    with ProcessPoolExecutor(n_processes, context, Synchronous.share_memory, (n_processes,)) as processes:
         try:
-            futures = {pool.submit(_train, bundle, corpus, alone): bundle for bundle in bundles}
+            futures = {processes.submit(_train, bundle, corpus, alone): bundle for bundle in bundles}
             for future in as_completed(futures):
                 future.result()
                 _finish(futures[future], corpus, False, report)

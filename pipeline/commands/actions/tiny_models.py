@@ -135,8 +135,8 @@ def compile_kernels() -> str:
     n_before = len(cached_kernels())
     start = time.perf_counter()
     n_processes = min(len(TRAININGS), processor_count())
-    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        list(pool.map(train_small, *zip(*TRAININGS, strict=True)))
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as processes:
+        list(processes.map(train_small, *zip(*TRAININGS, strict=True)))
     n_kernels = len(cached_kernels())
     seconds = time.perf_counter() - start
     return f"{n_kernels - n_before} new kernels, {n_before} were in {cache_folders()[0].parent}; {seconds:.1f} s"

@@ -160,9 +160,9 @@ class Cache:
 CACHE = Cache()
 
 
-def start(pool: Executor, function: Callable[..., Value], *arguments: object) -> "Future[Value]":
-    """Call a function in a thread of the pool. The context tells Dask in which worker the thread runs."""
-    return pool.submit(copy_context().run, function, *arguments)
+def start(threads: Executor, function: Callable[..., Value], *arguments: object) -> "Future[Value]":
+    """Call a function in one of the threads. The context tells Dask in which worker the thread runs."""
+    return threads.submit(copy_context().run, function, *arguments)
 
 
 class Pace:
@@ -229,7 +229,7 @@ class ReadAhead:
     def __init__(self, pace: Pace, nbytes: int):
         self._pace = pace
         self._budget = Budget(nbytes)
-        self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-read")
+        self._threads = ThreadPoolExecutor(MAX_THREADS, "corpusmill-read")
         self._lock = threading.Lock()
         self._started: dict[Hashable, tuple[Future[Any], int]] = {}
 
@@ -243,7 +243,7 @@ class ReadAhead:
                 return True
             if not self._budget.try_take(nbytes):
                 return False
-            reading = start(self._pool, self._pace.timed, read)
+            reading = start(self._threads, self._pace.timed, read)
             self._started[key] = (reading, nbytes)
         return True
 
@@ -265,7 +265,7 @@ class ReadAhead:
 
     def close(self) -> None:
         """Begin no more reads. Those that were begun end by themselves; nobody needs their values."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class WriteBehind:
@@ -274,7 +274,7 @@ class WriteBehind:
     def __init__(self, pace: Pace, nbytes: int):
         self._pace = pace
         self._budget = Budget(nbytes)
-        self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-write")
+        self._threads = ThreadPoolExecutor(MAX_THREADS, "corpusmill-write")
         self._error: BaseException | None = None
 
     def write(self, action: Callable[[], None], nbytes: int) -> None:
@@ -291,7 +291,7 @@ class WriteBehind:
             self._pace.timed(action)
             return
         self._budget.take(nbytes)
-        start(self._pool, self._write, action, nbytes)
+        start(self._threads, self._write, action, nbytes)
 
     def _write(self, action: Callable[[], None], nbytes: int) -> None:
         try:
@@ -309,9 +309,9 @@ class WriteBehind:
 
     def finish(self) -> None:
         """Wait until all values are written; raise the first error."""
-        self._pool.shutdown()
+        self._threads.shutdown()
         self._raise_error()
 
     def abandon(self) -> None:
         """Drop the values that no thread has begun to write, and wait for the others."""
-        self._pool.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)

@@ -207,7 +207,7 @@ def sweep_shards(
 ) -> Contribution:
     """Sweep the shards of a queue.
 
-    ``swept_deltas`` are those of this worker, and ``address`` is that of a Dask worker. ``helpers`` is a pool of
+    ``swept_deltas`` are those of this worker, and ``address`` is that of a Dask worker. ``helpers`` are further
     threads, and how many of them sweep too. All states are on disk when this function returns.
     """
     swept_deltas.forget(phase.job.name, but=phase.name)
@@ -245,12 +245,12 @@ def sweep_shards(
         transfers.read_parts_ahead(list(transfers.pace.model_parts))
         helping = []
         if helpers is not None:
-            pool, _ = helpers
-            helping = [start(pool, sweep_all) for _ in range(n_helpers)]
+            threads, _ = helpers
+            helping = [start(threads, sweep_all) for _ in range(n_helpers)]
         try:
             sweep_all()
         finally:
-            # A helper that has not begun would find no shard. The pool may be busy with other tasks.
+            # A helper that has not begun would find no shard. The threads may be busy with other tasks.
             begun = [helper for helper in helping if not helper.cancel()]
             for helper in begun:
                 helper.exception()  # waits
@@ -328,13 +328,13 @@ def merge_blocks(
     if len(sources) == 1:
         add_pieces(sources[0])
     else:
-        with ThreadPoolExecutor(FETCHES_AT_ONCE) as pool:
-            adding = [start(pool, add_pieces, source) for source in sources]
+        with ThreadPoolExecutor(FETCHES_AT_ONCE) as threads:
+            adding = [start(threads, add_pieces, source) for source in sources]
             try:
                 for added in adding:
                     added.result()
             except BaseException:
-                pool.shutdown(cancel_futures=True)
+                threads.shutdown(cancel_futures=True)
                 raise
     with device.counting():
         return sums.total()

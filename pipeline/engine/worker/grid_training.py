@@ -163,15 +163,15 @@ class GridTrainer:
 
     def train(self, sources: list[Source], fetch: Fetch) -> list[AppliedBlock]:
         """Train all cells of the rows, write their blocks, and return the result for each block."""
-        with self._transfers.opened(), ThreadPoolExecutor(self._threads) as pool:
+        with self._transfers.opened(), ThreadPoolExecutor(self._threads) as threads:
             try:
-                self._prepare(pool, sources, fetch)
+                self._prepare(threads, sources, fetch)
                 # These columns arrive while the threads train. Each one that is used requests another one.
                 for _ in range(self._threads + min(self._plan.size, len(self._rows))):
                     self._request_next_column()
-                _wait_for([start(pool, self._train_cells) for _ in range(self._threads)])
+                _wait_for([start(threads, self._train_cells) for _ in range(self._threads)])
                 self._report()
-                applied = _wait_for([start(pool, self._apply, block) for block in self._rows])
+                applied = _wait_for([start(threads, self._apply, block) for block in self._rows])
             except BaseException as error:
                 # This also ends threads and other workers that wait for arrays.
                 self._held.fail(error)
@@ -182,17 +182,17 @@ class GridTrainer:
 
     # --- before the first cell ---
 
-    def _prepare(self, pool: ThreadPoolExecutor, sources: list[Source], fetch: Fetch) -> None:
+    def _prepare(self, threads: ThreadPoolExecutor, sources: list[Source], fetch: Fetch) -> None:
         """Begin the rows with their chunks, or merge their deltas, a few rows at a time, and prepare them."""
         if isinstance(self._algorithm, ChunkGridAlgorithm):
-            _wait_for([start(pool, self._begin_row, self._algorithm, row) for row in self._rows])
+            _wait_for([start(threads, self._begin_row, self._algorithm, row) for row in self._rows])
             return
         largest = max(source.nbytes for source in sources)
         at_once = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
         for first in range(self._rows.start, self._rows.stop, at_once):
             rows = list(range(first, min(first + at_once, self._rows.stop)))
             deltas = merge_blocks(self._plan.phase, rows, sources, fetch, self._device)
-            preparing = [start(pool, self._prepare_row, row, delta) for row, delta in zip(rows, deltas, strict=True)]
+            preparing = [start(threads, self._prepare_row, row, delta) for row, delta in zip(rows, deltas, strict=True)]
             _wait_for(preparing)
 
     def _prepare_row(self, row: int, delta: Arrays) -> None:

@@ -66,7 +66,13 @@ os.environ["COLUMNS"] = "100"
 live = FOLDER / "_build" / "live" / "live"
 live.mkdir(parents=True, exist_ok=True)
 os.environ["CORPUSMILL_DOCS_LIVE"] = str(live)
-papers.write_page(live / "papers.html", papers.read_results(papers.RECORDS), catalogue.FIGURES, catalogue.NOT_MEASURED)
+papers.write_page(
+    live / "papers.html",
+    papers.read_results(papers.RECORDS),
+    catalogue.FIGURES,
+    catalogue.NOT_MEASURED,
+    "../explanation/papers.html",
+)
 os.environ["CORPUSMILL_DOCS"] = str(FOLDER)
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 

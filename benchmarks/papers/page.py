@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+import markupsafe
 import numpy as np
 
 from benchmarks.common import figure_grid
 from benchmarks.papers import sources
 from benchmarks.papers.claims import Ruling, Verdict
-from benchmarks.papers.registry import KINDS, Chart, Curve, Figure, Measured, compared
+from benchmarks.papers.registry import KINDS, TURNS, Chart, Curve, Figure, Measured, compared
 from benchmarks.record import machine
 
 #: Titles of the papers by the first part of a figure's name, in the order of the page.
@@ -34,6 +35,15 @@ PAPERS = {
 RECORDS = Path(__file__).parents[2] / "docs" / "measurements" / "papers"
 WIDTH = 5.4
 HEIGHT = 3.8
+LEGEND_LINE = 0.2
+#: Inches that the label of the x axis takes.
+BELOW_PANEL = 0.4
+#: Characters of a legend, in the width of a panel.
+LEGEND_CHARACTERS = 80
+#: A logarithmic axis with so few points has a tick at each.
+FEW_PLACES = 8
+#: Only powers of ten are labelled on a logarithmic axis whose ends are farther apart.
+MANY_STEPS = 2000
 
 
 @dataclass(frozen=True)
@@ -159,13 +169,15 @@ def draw(charts: list[Chart]) -> bytes:
     """Return the panels of a figure as SVG, at most three in a row."""
     import matplotlib
     from matplotlib import pyplot
+    from matplotlib.transforms import ScaledTranslation
 
     matplotlib.use("Agg")
     pyplot.rcParams.update({"svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False})
     # Without a salt, every run would give other names to the parts of the file.
     pyplot.rcParams["svg.hashsalt"] = "papers"
     columns = min(3, len(charts))
-    figure, axes = figure_grid(-(-len(charts) // columns), columns, WIDTH, HEIGHT)
+    lines = max(map(legend_lines, charts))
+    figure, axes = figure_grid(-(-len(charts) // columns), columns, WIDTH, HEIGHT + LEGEND_LINE * lines)
     panels = axes.ravel()
     for axis in panels[len(charts) :]:
         axis.set_axis_off()
@@ -179,6 +191,9 @@ def draw(charts: list[Chart]) -> bytes:
         if chart.x_log:
             axis.set_xscale("log")
             label_steps(axis.xaxis)
+            places = sorted({x for curve in chart.curves for x in curve.x})
+            if len(places) <= FEW_PLACES:
+                axis.set_xticks(places)
         if chart.y_log:
             axis.set_yscale("log")
             label_steps(axis.yaxis)
@@ -187,8 +202,15 @@ def draw(charts: list[Chart]) -> bytes:
                 values = np.concatenate([curve.y for curve in chart.curves])
                 axis.set_ylim(bottom=10 ** np.floor(np.log10(values[values > 0].min())))
         axis.grid(alpha=0.25)
-        if len(chart.curves) > 1 or chart.curves[0].label:
-            axis.legend(fontsize=8, frameon=False)
+        if legend_lines(chart):
+            # Outside the panel, where it hides no curve: below, or above the long names of bars.
+            legend = {"fontsize": 8, "frameon": False, "ncols": legend_columns(chart)}
+            if chart.bars:
+                axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), **legend)
+                axis.set_title(chart.title, pad=10 + 14 * legend_lines(chart))
+            else:
+                below = axis.transAxes + ScaledTranslation(0, -BELOW_PANEL, figure.dpi_scale_trans)
+                axis.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, **legend)
     figure.tight_layout()
     picture = io.BytesIO()
     figure.savefig(picture, format="svg", metadata={"Date": None})
@@ -196,12 +218,27 @@ def draw(charts: list[Chart]) -> bytes:
     return picture.getvalue()
 
 
-def label_steps(axis) -> None:
-    """Label 1, 2 and 5 times the powers of ten of a logarithmic axis, as plain numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+def legend_columns(chart: Chart) -> int:
+    """Return how many labels of curves fit beside each other."""
+    longest = max(len(curve.label) for curve in chart.curves)
+    return min(len(chart.curves), max(1, LEGEND_CHARACTERS // (longest + 6)))
 
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-    axis.set_major_formatter("{x:g}")
+
+def legend_lines(chart: Chart) -> int:
+    """Return the lines of a legend; 0 if the only curve has no label."""
+    if len(chart.curves) == 1 and not chart.curves[0].label:
+        return 0
+    return -(-len(chart.curves) // legend_columns(chart))
+
+
+def label_steps(axis) -> None:
+    """Label the powers of ten of a logarithmic axis, and 2 and 5 times these if they are few: 2000, 20 k, 5 M."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    large = EngFormatter()
+    axis.set_major_locator(LogLocator(subs=(1,) if high > MANY_STEPS * low else (1, 2, 5), numticks=12))
+    axis.set_major_formatter(lambda x, _: f"{x:g}" if x < 10_000 else large(x))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -250,8 +287,17 @@ def verdicts_of(figure: Figure, record: Mapping[str, dict] | None) -> list[Verdi
     return figure.verdicts(measured["values"], measured["spread"])
 
 
-def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Figure], left_out: Mapping[str, str]):
-    """Write a page with the records of all figures, and with those that are left out."""
+def write_page(
+    path: Path,
+    results: Mapping[str, dict],
+    figures: Mapping[str, Figure],
+    left_out: Mapping[str, str],
+    explanation: str = "",
+) -> None:
+    """Write a page with the records of all figures, and with those that are left out.
+
+    ``explanation`` is the address of the page that explains the papers; without one there is no link.
+    """
     sections = []
     for key, title in PAPERS.items():
         entries = [entry_of(one, results.get(name)) for name, one in figures.items() if name.startswith(f"{key}-")]
@@ -260,8 +306,18 @@ def write_page(path: Path, results: Mapping[str, dict], figures: Mapping[str, Fi
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["code"] = with_code
+    environment.filters["short"] = short
+    text = environment.get_template("page.html.j2").render(
+        sections=sections, kinds=KINDS, turns=TURNS, explanation=explanation
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(environment.get_template("page.html.j2").render(sections=sections, kinds=KINDS))
+    path.write_text(text)
+
+
+def with_code(text: str) -> markupsafe.Markup:
+    """Return text as HTML, with what stands between backticks as code."""
+    return markupsafe.Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(markupsafe.escape(text))))
 
 
 #: How the explanation introduces a claim that is not true here.

@@ -166,7 +166,7 @@ def test_the_page_has_the_values_of_the_records_and_what_they_say_about_the_clai
                 assert f'<td class="number">{page.number(value)}</td>' in row
                 assert ("simulated" in row) == record["simulated"]
             verdicts = page.verdicts_of(FIGURES[name], record)
-            assert all(f"<li>{verdict.sentence}</li>" in section for verdict in verdicts)
+            assert all(f"<li>{html.unescape(page.with_code(verdict.sentence))}</li>" in section for verdict in verdicts)
             assert ("Measured before" in section) == bool(sources.changed(FIGURES[name].run, record["sources"]))
             assert all(f"{key} = {value}" in section for key, value in record["parameters"].items())
 

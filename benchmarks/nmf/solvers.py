@@ -17,8 +17,6 @@ from benchmarks.nmf.data import squared_norm
 from benchmarks.papers import nmf_sweeps
 from benchmarks.papers.kernels import pivoting, tiled
 
-#: Size of the cache that the width of a tile is chosen for, in numbers.
-CACHE = 32 << 20
 #: The solver that all others are compared with.
 PEER = "scikit-learn cd"
 
@@ -68,7 +66,7 @@ class Blocks:
         if self.order == "paper":
             P = self._sum(products, slice(None))
             for _ in range(self.sweeps):
-                tiled.update(self.W, P, Q.astype(np.float32), tiled.tile_size(K, CACHE), True)
+                tiled.update(self.W, P, Q.astype(np.float32), tiled.tile_size(K), True)
             self.S = gram_matrix(self.W)
             inner = nmf.inner_product(P.reshape(-1), self.W.reshape(-1))
         else:
@@ -127,7 +125,7 @@ class Whole:
         self.W = W
         self.H = H
         self.solver = solver
-        self.tile = tiled.tile_size(W.shape[1], CACHE)
+        self.tile = tiled.tile_size(W.shape[1])
 
     def epoch(self):
         """Run one epoch."""

@@ -17,8 +17,6 @@ from benchmarks.papers.registry import Chart, Curve, Measured, Run
 
 #: The first call may still load what the second one finds in the cache.
 cpu_seconds = partial(fastest_cpu_seconds, turns=2)
-#: Size of the cache that equation 11 is evaluated for, in numbers.
-CACHE = 32 << 20
 LOCAL = "corpusmill paper"
 COLUMNS = "FAST-HALS by columns"
 #: Names of solvers on the page, where they differ.
@@ -57,9 +55,9 @@ def tile_sizes(
             widths = [T for T in tiles if K >= T]
             seconds = [cpu_seconds(partial(tiled.update, W.copy(), P, Q, T, True)) for T in widths]
             best = widths[int(np.argmin(seconds))]
-            model = tiled.tile_size(K, CACHE)
+            model = tiled.tile_size(K)
             values[f"{name}, K = {K}: best T"] = best
-            values[f"{name}, K = {K}: T of equation 11"] = tiled.best_tile(K, CACHE)
+            values[f"{name}, K = {K}: T of equation 11"] = tiled.best_tile(K)
             at_model = float(np.interp(model, widths, seconds))
             values[f"{name}, K = {K}: time at the T of equation 11 over the best"] = at_model / min(seconds)
             curves.append(Curve(f"K = {K}", widths, seconds))
@@ -244,7 +242,7 @@ def epoch_of(A, K: int, solver: str) -> Callable[[], None]:
     """Return a function that runs one epoch, with sparse products by SciPy in both cases."""
     W, H = start(A, K, True)
     by_words = scipy.sparse.csr_matrix(A.T)
-    T = tiled.tile_size(K, CACHE)
+    T = tiled.tile_size(K)
 
     def update(X, P, Q, normalise):
         if solver == "columns":

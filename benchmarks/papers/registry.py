@@ -36,6 +36,9 @@ KINDS = {
     "trial": "tiny random input: the value means nothing",
 }
 
+#: Kinds that change with the load of the machine.
+TIMED = ("CPU time", "by the clock", "scaled")
+
 #: Runs of a figure: all that it compares takes its turn in each, and values are medians.
 TURNS = 3
 
@@ -105,6 +108,11 @@ class Figure:
     def kind(self, label: str) -> str:
         """Return the kind of a value, such as "CPU time, other hardware"."""
         return next(kind for pattern, kind in self.kinds.items() if fits(label, pattern))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether a value changes with the load of the machine."""
+        return any(kind.split(", ")[0] in TIMED for kind in self.kinds.values())
 
     def verdicts(self, values: Mapping[str, float], spread: Mapping[str, Sequence[float]]) -> list[Verdict]:
         """Return what values and their spread say about the claims."""

@@ -18,9 +18,6 @@ from corpusmill.pipeline.models.nmf.frobenius import SOLVERS, FactorSolver, Frob
 
 from ..kernels import pivoting, tiled
 
-#: Size of the cache for which equation 11 of the ALO-NMF paper chooses the tile, in numbers.
-CACHE_NUMBERS = 32 << 20
-
 
 @dataclass(frozen=True, kw_only=True)
 class PaperHals(Hals):
@@ -48,7 +45,7 @@ class PaperHals(Hals):
             from ..kernels import tiled_cuda
 
             sweep_columns = tiled_cuda.sweep_columns
-        tile = self.tile or tiled.tile_size(self.n_components, CACHE_NUMBERS)
+        tile = self.tile or tiled.tile_size(self.n_components)
         swept, S, inner = sweep_columns(W, P, Q.astype(self.dtype), tile, self.sweeps)
         return swept, S, inner, 0.0
 

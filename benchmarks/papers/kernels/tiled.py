@@ -21,14 +21,17 @@ from corpusmill.kernels.nmf.sums import gram_matrix
 from corpusmill.kernels.simd.aligned import aligned_copy
 from numpy.typing import DTypeLike
 
+#: Size of the cache that the width of a tile is chosen for, in numbers.
+CACHE = 32 << 20
 
-def best_tile(K: int, C: float) -> float:
+
+def best_tile(K: int, C: float = CACHE) -> float:
     """Return the tile width that moves the fewest numbers, for a cache of C > 4 numbers: equation 11."""
     root = math.sqrt(C)
     return math.sqrt(K * root / (root - 2))
 
 
-def tile_size(K: int, C: float) -> int:
+def tile_size(K: int, C: float = CACHE) -> int:
     """Return the best tile width as a whole number from 1 to K."""
     return max(1, min(K, round(best_tile(K, C))))
 

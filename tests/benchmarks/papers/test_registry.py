@@ -87,14 +87,9 @@ def test_each_value_has_a_kind_that_says_how_it_was_found(subtests):
                 assert {first, *others} <= set(KINDS) - {"simulated", "trial"}
 
 
-def is_by_the_clock(figure):
-    """Return whether a value of a figure changes with the load of the machine."""
-    return any("by the clock" in kind for kind in figure.kinds.values())
-
-
 def test_every_figure_has_a_record_but_for_those_that_wait_for_a_quiet_machine():
     assert set(RECORDS) <= set(FIGURES)
-    assert {name for name in set(FIGURES) - set(RECORDS) if not is_by_the_clock(FIGURES[name])} == set()
+    assert {name for name in set(FIGURES) - set(RECORDS) if not FIGURES[name].is_timed} == set()
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -161,7 +161,9 @@ def middle_of(charts: Sequence[Chart]) -> Chart:
     """Return a panel with the medians of the points that the same panel has in all runs."""
     curves = []
     for curve in charts[0].curves:
-        same = [other for chart in charts for other in chart.curves if other.label == curve.label]
+        same = []
+        for chart in charts:
+            same += [other for other in chart.curves if other.label == curve.label]
         points = min(len(other.x) for other in same)
         x, y = ([getattr(other, axis)[:points] for other in same] for axis in "xy")
         names = any(isinstance(value, str) for value in x[0])

@@ -69,7 +69,8 @@ def check_options_of_format(
     for field in fields(options):
         formats = formats_of_option.get(field.name, (format_name,))
         if format_name not in formats and getattr(options, field.name) not in (field.default, []):
-            raise ValueError(f"{field.name} applies to {', '.join(formats)}, but {source} is {format_name}")
+            name = field.name + " (--columns)" * (field.name in ("source", "target"))  # of edges
+            raise ValueError(f"{name} applies to {', '.join(formats)}, but {source} is {format_name}")
 
 
 def wanted_columns(options: ReadOptions) -> list[str]:
@@ -184,6 +185,16 @@ def invalid_utf8(where: str, error: UnicodeDecodeError) -> DataError:
         f"{where}: invalid UTF-8 at byte {error.start}; name the encoding of the file, such as encoding=cp1252, or "
         f"ingest with encoding_errors=replace, which loses such letters"
     )
+
+
+def check_utf8(line: bytes, where: str) -> str:
+    """Return a line of a file that can be in no other encoding as text; raise DataError if it is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: invalid UTF-8 at byte {error.start}; convert the file, such as with iconv -f cp1252 -t UTF-8"
+        ) from None
 
 
 def as_string(values: pa.Array, column: str, row_name: RowName) -> pa.Array:

@@ -8,7 +8,7 @@ import codecs
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import DataError, DataWarning
 from ..messages import line_start, pluralize
@@ -92,6 +92,16 @@ def format_by_content(file: SourceFile, by_name: str) -> str:
             raise DataError(f"{file.url}: a zip archive or a document of Office; unpack it, or save it as CSV")
         return "npz"
     return by_name
+
+
+def check_one_format(source: object, formats: Mapping[str, SourceFile]) -> None:
+    """Raise DataError if the files of a source have several formats, given with one file of each."""
+    if len(formats) > 1:
+        shown = ", ".join(f"{name} such as {formats[name].name}" for name in sorted(formats))
+        raise DataError(
+            f"{source}: files of several formats ({shown}); choose one with the option format, or name the files with "
+            f"a pattern"
+        )
 
 
 def check_encoding_name(name: str) -> None:

@@ -14,9 +14,12 @@ import pyarrow.csv
 
 from ..errors import DataError
 from ..messages import line_start, listed, pluralize
+from .batches import check_utf8
 from .dialect import Dialect, python_reader, row_ends, wrong_quote
 from .source import Partition, SourceFile, line_blocks
 
+#: What to do with a matrix that is written as a list or a table.
+MATRIX_ADVICE = "pass scipy.sparse.csr_array(array) in Python, or write it with scipy.io.mmwrite"
 #: Usual names of the columns of an edge's two nodes, in lower case.
 _USUAL_NAMES = (
     ("source", "target"),
@@ -178,6 +181,8 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", r
 _LINES_BELOW_HEADER = 100
 #: The first line of a file of KONECT: its direction, and its weights.
 _KONECT = re.compile(rb"%\s*(sym|asym|bip)\s+\w+\s*")
+#: How files of Graphviz begin.
+_GRAPHVIZ = re.compile(rb"\s*(strict\s+)?(di)?graph\b[^,;\t]*\{", re.IGNORECASE)
 #: What files of SNAP say of their direction.
 _SNAP = re.compile(rb"#\s*(Undirected|Directed) graph", re.IGNORECASE)
 
@@ -302,6 +307,10 @@ def _list_format(
     # The lines below the header are near the start.
     lines = [one for one in text[: 1 << 16].split(b"\n") if one.strip()][: 1 + _LINES_BELOW_HEADER]
     where = f"{file.url}, line {number}"
+    if _GRAPHVIZ.match(first):
+        raise DataError(
+            f"{where}: a graph of Graphviz; read it with networkx.nx_pydot.read_dot and pass the graph in Python"
+        )
     plain = _plain_format(first, lines, options, where)
     _check_quotes(file, first, number, plain)
     fields = _fields(first, plain)
@@ -335,6 +344,10 @@ def _list_format(
         found.facts["skipped_columns"] = ["the fourth"]
     elif len(fields) not in (2, 3) or not all(fields):
         further = "; if there are more columns, name these three source, target and weight in the first line"
+        n_fields = {len(fields), *map(len, below)}
+        are_numbers = all(_are_numbers(below, column) for column in range(1, len(fields)))
+        if not fields[0] or (n_fields == {len(fields)} and len(below) <= len(fields) and are_numbers):
+            further = f"; if it is a matrix, {MATRIX_ADVICE}{further}"
         raise DataError(
             f"{where}: an edge is two names and maybe a weight, separated by tabs, commas, semicolons or blanks, "
             f"not {line_start(first)!r}{_hint(first) or (further if len(fields) > 2 else '')}"
@@ -523,6 +536,7 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
     for number, one in enumerate(text.split(b"\n"), first_line):
         if not one.strip():
             continue
+        check_utf8(one, f"{file.url}, line {number}")
         _check_quotes(file, one, number, list_format)
         fields = _fields(one, list_format)
         if _is_edge(fields, list_format):

@@ -20,9 +20,10 @@ from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
 from .batches import NO_CAST, check_options_of_format
-from .content import check_encoding, format_by_content, read_beginning
+from .content import check_encoding, check_one_format, format_by_content, read_beginning
 from .dialect import check_characters
 from .edge_lists import (
+    MATRIX_ADVICE,
     EdgeOptions,
     Found,
     Pairs,
@@ -86,6 +87,8 @@ _READ_BY_NETWORKX = {
 _BEGINNINGS = {".net": (b"*",), ".json": (b"{", b"["), ".jsonl": (b"{", b"[")}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
+#: Numbers that may be years.
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100
 #: Rows of a Parquet file whose names are converted at once.
 PARQUET_ROWS = 1 << 20
 
@@ -152,10 +155,9 @@ def _are_paths(source: object) -> bool:
 
 def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
     files = find_files(source)
-    formats = {_format_of(file, options) for file in files}
-    if len(formats) > 1:
-        raise DataError(f"{source}: files of several formats ({', '.join(sorted(formats))}); give files of one format")
-    format_name = formats.pop()
+    formats = {_format_of(file, options): file for file in files}
+    check_one_format(source, formats)
+    format_name = next(iter(formats))
     check_options_of_format(options, FORMATS_OF_OPTION, format_name, str(source))
     if format_name in ("npz", "matrixmarket"):
         if len(files) > 1:
@@ -359,6 +361,7 @@ def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | N
 def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found: Found) -> Edges:
     if not sum(len(part.source) for part in parts):
         raise DataError(f"{where}: there are no edges in it")
+    _check_no_matrix(parts, where, found)
     names, source, target = _number_nodes(parts)
     if found.are_two_kinds and len(both := np.intersect1d(source, target)):
         raise DataError(
@@ -370,6 +373,22 @@ def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found:
     return _edges_of_numbers(
         names, (source, target), _weights_of_pairs(parts, where, options, found), where, options, found
     )
+
+
+def _check_no_matrix(parts: list[Pairs], where: str, found: Found) -> None:
+    """Raise DataError for three lines of three numbers, of which the diagonal is 0: an adjacency matrix."""
+    if found.is_weight_named or sum(len(part.source) for part in parts) != 3:
+        return
+    columns = [[part.source.to_pylist(), part.target.to_pylist(), part.weight] for part in parts]
+    try:
+        rows = np.concatenate([np.array(one, float).T for one in columns if one[2] is not None])
+    except ValueError:
+        return  # names
+    if rows.shape == (3, 3) and not rows.diagonal().any():
+        raise DataError(
+            f"{where}: three lines of three numbers, as a matrix has: {MATRIX_ADVICE}; if these are edges, name the "
+            f"columns source, target and weight"
+        )
 
 
 def _note_first_edge(names: pa.Array, source: np.ndarray, target: np.ndarray, where: str, found: Found) -> None:
@@ -441,16 +460,15 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
     found.notices += found.taken_for_weights
     found.facts["weights"] = [float(weights.min()), float(weights.max())]
     steps = np.diff(weights)
-    if (
-        not found.is_weight_named
-        and len(weights) > 3
-        and (steps >= 0).all()
-        and np.count_nonzero(steps) > 1
-        and (weights % 1 == 0).all()
-    ):
+    like_times = None
+    if len(weights) > 3 and (steps >= 0).all() and np.count_nonzero(steps) > 1:
+        like_times = f"rise from line to line, from {weights[0]:,.0f} to {weights[-1]:,.0f}, as times do"
+    if ((weights >= _FIRST_YEAR) & (weights <= _LAST_YEAR)).all():
+        like_times = f"are from {weights.min():.0f} to {weights.max():.0f}, as years are"
+    if like_times and not found.is_weight_named and (weights % 1 == 0).all():
         found.notices.append(
-            f"{where}: the weights rise from line to line, from {weights[0]:,.0f} to {weights[-1]:,.0f}, as times do; "
-            f"if they are no weights, ignore them with --unweighted (in Python, ingest_graph(..., weighted=False))"
+            f"{where}: the weights {like_times}; if they are no weights, ignore them with --unweighted (in Python, "
+            f"ingest_graph(..., weighted=False))"
         )
     return weights
 
@@ -477,7 +495,7 @@ def _are_times(values: np.ndarray) -> bool:
     if not np.isfinite(values).all():
         return False
     years, months, days = values // 10_000, values // 100 % 100, values % 100
-    are_dates = (values % 1 == 0) & (years >= 1900) & (years <= 2100)
+    are_dates = (values % 1 == 0) & (years >= _FIRST_YEAR) & (years <= _LAST_YEAR)
     return bool((are_dates & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
 
 
@@ -520,20 +538,22 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
         table = pa.Table.from_batches(batches) if (batches := list(arrow_batches(data))) else pa.table({})
     except NO_CAST as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
-    names = table.column_names
-    if len(names) > 3 and usual_columns(names) is None and (options.source is None or options.target is None):
-        # It may be a matrix with a column for each node.
-        raise DataError(
-            f"table: {len(names)} columns, none of which are called source and target: name the columns of the two "
-            f"nodes with ingest_graph(..., source=..., target=...); for a matrix, pass "
-            f"scipy.sparse.csr_array(frame.to_numpy())"
-        )
+    if hasattr(data, "loc") and list(data.index) == (names := list(data.columns)) and isinstance(names[0], str):
+        raise DataError(f"table: its rows have the names of its columns, as those of a matrix: {MATRIX_ADVICE}")
     yield from _pairs_of_table(table, "table", options, found)
 
 
 def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
     """Yield the edges of a table. ``where`` names it in errors (DataError)."""
     names = table.column_names
+    are_named = usual_columns(names) is not None or options.weight in names or (options.source and options.target)
+    if len(names) > 3 and not are_named:
+        # It may be a matrix with a column for each node.
+        raise DataError(
+            f"{where}: {len(names)} columns, none of which are called source and target: name the columns of the two "
+            f"nodes with --columns (in Python, ingest_graph(..., source=..., target=...)); if it is a matrix, "
+            f"{MATRIX_ADVICE}"
+        )
     has_numbers = lambda column: is_type_of_numbers(table.schema.field(column).type)  # noqa: E731
     columns = [names[column] for column in edge_columns(names, options, where, has_numbers, found)]
     types = type_column(names)

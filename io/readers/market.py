@@ -13,7 +13,7 @@ from ..matrices.tenx import feature_names, select_features
 from ..matrices.transposition import Entries, transposed
 from ..stores.store import filesystem_of
 from .bags import read_names
-from .batches import ReadOptions
+from .batches import ReadOptions, check_utf8
 from .matrices import MatrixFileReader
 from .source import Partition, SourceFile, find_files, line_blocks
 from .triples import MOST_EMPTY_DOCUMENTS, MatrixMarketReader, check_entries, check_number, entry_blocks
@@ -76,12 +76,7 @@ def _table_columns(file: SourceFile) -> list[pa.Array]:
     rows: list[list[str]] = []
     for data, first in line_blocks(file, Partition(file), any_ends=True):
         for number, line in enumerate(data.splitlines(), first):
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{file.url}, line {number}: invalid UTF-8 at byte {error.start}; convert the file to UTF-8"
-                ) from None
+            text = check_utf8(line, f"{file.url}, line {number}")
             if text.strip():
                 rows.append(text.split("\t"))
     if not rows:

@@ -14,7 +14,14 @@ from ..errors import DataError
 from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
 from .batches import Batch, ReadOptions, check_options_of_format
-from .content import CHECKED_FILES, check_encoding, check_encoding_name, check_is_text, format_by_content
+from .content import (
+    CHECKED_FILES,
+    check_encoding,
+    check_encoding_name,
+    check_is_text,
+    check_one_format,
+    format_by_content,
+)
 from .delimited import CSVReader
 from .dialect import check_characters
 from .frames import TableReader, table_parts
@@ -204,20 +211,15 @@ def _guess_format(source: Paths, files: list[SourceFile]) -> str:
     Files with other names hold one document per line, except in a folder: there each file is a document. Raises
     DataError if such files hold numbers or binary data.
     """
-    formats = sorted(
-        {format_by_content(file, _format_of(file)) for file in files[:CHECKED_FILES]}
-        | {_format_of(file) for file in files[CHECKED_FILES:]}
-    )
-    if len(formats) > 1:
-        raise DataError(
-            f"{source}: files of several formats ({', '.join(formats)}); choose one with the option format, or name "
-            f"the files with a pattern"
-        )
-    if formats == ["lines"]:
+    formats = {format_by_content(file, _format_of(file)): file for file in files[:CHECKED_FILES]}
+    formats |= {_format_of(file): file for file in files[CHECKED_FILES:]}
+    check_one_format(source, formats)
+    format_name = next(iter(formats))
+    if format_name == "lines":
         check_is_text(files)
         if is_folder(source):
             return "text"
-    return formats[0]
+    return format_name
 
 
 def _format_of(file: SourceFile) -> str:

@@ -483,7 +483,10 @@ def test_a_dask_array_of_unknown_length_is_refused_with_the_way_out():
 def test_mixed_formats(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "b.csv").write_text("text\n")
-    refuses(tmp_path, r"several formats \(csv, jsonl\)")
+    refuses(tmp_path, r"several formats \(csv such as b\.csv, jsonl such as a\.jsonl\)")
+    (tmp_path / "c.npz").write_text("")
+    with pytest.raises(DataError, match=r"several formats \(edges such as b\.csv, npz such as c\.npz\)"):
+        read_edges([tmp_path / "b.csv", tmp_path / "c.npz"])
 
 
 @pytest.mark.parametrize("option", [{"format": "xml"}, {"encoding_errors": "ignore"}, {"null_text": "skip"}])

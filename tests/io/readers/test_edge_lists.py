@@ -452,6 +452,13 @@ COLLECTIONS = {
         [("a", "b"), ("source", "target"), ("b", "c")],
         "1 line like the header, as where files were joined",
     ),
+    "years": (
+        "a,b,1999\nb,c,1990\nc,d,2026\n",
+        {},
+        [("a", "b", 1999), ("b", "c", 1990), ("c", "d", 2026)],
+        "from 1990 to 2026, as years are; if they are no weights, ignore them with --unweighted",
+    ),
+    "a triangle of numbers": ("0 1 1\n1 2 1\n2 0 1\n", {}, [("0", "1", 1), ("1", "2", 1), ("2", "0", 1)], None),
     "two kinds": ("user,item\nu1,i1\nu2,i1\n", {}, [("u1", "i1"), ("u2", "i1")], None),
 }
 
@@ -500,9 +507,24 @@ def test_the_same_first_line_of_several_lists_may_be_a_header(tmp_path):
         ("Boston, MA;New York\nNew York;Troy, NY\n", {}, "',' and ';' may both"),
         ('a\tb\n"c\td\n', {}, "line 2: the quote before .* is not closed .*quote='none'"),
         ("a\tb\rc\td\n", {}, "line 1"),
+        ("0,1,1\n1,0,0\n1,0,0\n", {}, "three numbers, as a matrix has: pass scipy.sparse.csr_array"),
+        ("a,b,c\n0,2,0\n0,0,1\n1,0,0\n", {}, "three numbers, as a matrix has"),
+        (",a,b\na,0,1\nb,1,0\n", {}, "line 1: .* if it is a matrix, pass scipy.sparse.csr_array"),
+        ("0 1 0 1\n1 0 1 0\n0 1 0 0\n1 0 0 0\n", {}, "line 1: .* if it is a matrix"),
+        *(
+            (text, {}, "line 1: a graph of Graphviz; read it with networkx.nx_pydot.read_dot")
+            for text in ("graph{a--b;b--c}", "strict digraph {a -> b; }", "Digraph G { a -> b }", "graph {\na -- b\n}")
+        ),
     ],
 )
 def test_edges_that_cannot_be_read_right_are_refused(tmp_path, text, options, match):
     (tmp_path / "edges.txt").write_text(text)
     with pytest.raises(DataError, match=match):
         read_edges(str(tmp_path / "edges.txt"), EdgeOptions(**options))
+
+
+@pytest.mark.parametrize("n_lines", [0, 300_000])
+def test_text_in_another_encoding_is_refused_with_its_line(tmp_path, n_lines):
+    (tmp_path / "edges.csv").write_bytes(b"source,target\n" + n_lines * b"a,b\n" + "Käse,Brot\n".encode("latin-1"))
+    with pytest.raises(DataError, match=rf"line {n_lines + 2}: invalid UTF-8 at byte 1; convert the file, .* iconv"):
+        read_edges(str(tmp_path / "edges.csv"))

@@ -253,6 +253,22 @@ def test_tables_follow_the_rules_of_files(library):
         read_edges(make({"source": ["a", "b"], "target": ["b", "c"], "weight": [0, 2]}))
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame", "frame with names of rows"])
+def test_an_adjacency_matrix_is_not_read_as_a_list(tmp_path, form):
+    pandas = pytest.importorskip("pandas")
+    names = list("abcd")
+    frame = pandas.DataFrame(np.eye(4, k=1, dtype=int), index=names, columns=names)
+    source = str(tmp_path / f"matrix.{form}")
+    if form == "csv":
+        frame.to_csv(source)
+    elif form == "parquet":
+        frame.to_parquet(source)
+    else:
+        source = frame.iloc[:2, :2] if "rows" in form else frame.reset_index(drop=True)
+    with pytest.raises(DataError, match=r"matrix[:,] pass scipy\.sparse\.csr_array"):
+        read_edges(source)
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
 def test_the_column_of_gephi_for_directions_is_not_ignored(tmp_path, form):
     table = pa.table({"Source": ["a", "b"], "Target": ["b", "c"], "Type": ["Directed", "Undirected"]})
@@ -309,7 +325,7 @@ def test_an_option_that_a_container_does_not_have_is_refused(tmp_path, form, opt
     given = {} if form in others else {"format": form}
     if name not in edges.FORMATS_OF_OPTION[option]:
         value = {"header": True, "format": "npz", "comments": ""}.get(option, "|")
-        with pytest.raises(ValueError, match=rf"^{option} applies to .*, but .* is {name}$"):
+        with pytest.raises(ValueError, match=rf"^{option}( \(--columns\))? applies to .*, but .* is {name}$"):
             read_edges(source, EdgeOptions(**given | {option: value}))
 
 

@@ -42,6 +42,8 @@ from .tables import check_columns, kept_columns
 MOST_ARROW_BYTES = 1 << 30
 #: Bytes of the longest mark at the start of a file: that of UTF-8, and Excel's line "sep=;".
 LONGEST_MARK = 10
+#: What programs write for missing values: R, pandas, Python, SQL and its dumps.
+MISSING = ("NA", "NaN", "nan", "None", "NULL", "\\N")
 #: What a delimiter may be, as a message about another one suggests it.
 OTHER_DELIMITERS = ("\t", ";", "|", ",")
 
@@ -51,6 +53,14 @@ MOST_SPANNING = 1000
 #: What is odd about rows.
 HEADER_AGAIN = (
     "this row is the header of the file again, as where files were joined, and became a document; remove such rows"
+)
+MISSING_TEXT = (
+    "this text is what programs write for a missing value, such as NA in R, and became a word; if the text is missing, "
+    "remove such rows, or let the program write nothing there (in R, na='')"
+)
+RETURN_ALONE = (
+    "this row ends in a carriage return alone, where others end in line feeds; if it is within a text, quote the text "
+    "(in pandas, to_csv(..., quoting=csv.QUOTE_ALL))"
 )
 SWALLOWED = (
     "a field in quotes has several lines, each with the columns of a row; if its quotes are letters, read the file "
@@ -89,6 +99,7 @@ class CSVReader(Reader):
             parser = _Parser(partition.file, stream, self.options)
             for rows in parser.rows():
                 if rows.columns.num_rows:
+                    parser.note_missing(rows)
                     yield self._good_rows(partition.file, rows)
             odd = parser.odd()
             if parser.bad or odd:
@@ -159,7 +170,6 @@ class _Parser:
         self._row = 1
         while len(self._buffer) < LONGEST_MARK and not self._is_end:
             self._read()
-        self._buffer = self._buffer.removeprefix(codecs.BOM_UTF8)
         # Excel writes and reads the delimiter there.
         named = re.match(rb"sep=([\x20-\x7e\t])\r?\n", self._buffer)
         if named and options.delimiter in (None, named[1].decode()):
@@ -188,6 +198,12 @@ class _Parser:
         # Where fields often have several lines, some of these are like rows by chance.
         return tuple(one for one in self._odd if one.reason != SWALLOWED or one.number > self._n_spanning)
 
+    def note_missing(self, rows: Rows) -> None:
+        """Note texts that are what programs write for missing values. They are texts: CSV has no other values."""
+        are_missing = pc.is_in(rows.columns.column(0), pa.array(MISSING, pa.large_binary()))
+        if number := pc.sum(are_missing).as_py():
+            self._add(Odd(MISSING_TEXT, number, f"{self.file.url}, line {rows.lines[are_missing.index(True).as_py()]}"))
+
     def _add(self, odd: Odd) -> None:
         self._odd = merge_odd((*self._odd, odd))
 
@@ -195,6 +211,8 @@ class _Parser:
         """Add at least as many bytes to the buffer as it has, so that a long row is looked at a few times only."""
         more = read_some(self._stream, max(BATCH_BYTES, len(self._buffer)), self.file)
         self._buffer += more
+        if codecs.BOM_UTF8 in self._buffer:  # files that were joined have further marks
+            self._buffer = re.sub(b"(?m)^" + codecs.BOM_UTF8, b"", self._buffer)
         if not more:
             self._is_end = True
             if self._buffer and not self._buffer.endswith((b"\n", b"\r")):
@@ -214,7 +232,7 @@ class _Parser:
             self._drop(size)
             self._header_line = header_line
             return [name.encode("latin-1").decode("utf-8", "replace") for name in found[0].fields]
-        raise DataError(f"{self.file.url}: an empty file; a CSV file begins with the names of its columns")
+        return wanted_columns(self.options)  # Spark writes empty files for parts without rows
 
     def _drop(self, size: int) -> None:
         """Drop whole rows at the beginning of the buffer."""
@@ -322,6 +340,10 @@ class _Parser:
             # View, not cast: which text must be UTF-8, and what is said otherwise, is decided later.
             values = pa.array([row.fields[position].encode("latin-1") for row in good], pa.large_binary())
             columns.append(values.view(pa.large_string()) if columns else values)
+        returns = [row.line for row in found if row.text.endswith(b"\r")]
+        # The last row of the file may have got a line feed.
+        if returns and b"\n" in {self._header_line[-1:], *(row.text[-1:] for row in found[:-1])}:
+            self._add(Odd(RETURN_ALONE, len(returns), f"{self.file.url}, line {returns[0]}"))
         text = b"".join(row.text for row in good)
         lines = np.array([row.line for row in good], np.int64)
         self._note_rows_within_quotes(text, np.cumsum([0, *(len(row.text) for row in good[:-1])]), lines)
@@ -385,6 +407,8 @@ class _Parser:
         columns = pluralize(len(row), "column")
         named = "the header" if not self.options.columns else "the option columns"
         advice = self._advice(is_short=True) or "; quote fields with separators"
+        if self._row == 1 and len(row) == len(self._header) + 1 and not self.options.columns:
+            advice += ", or, if each row begins with its name, write the file without (in R, row.names=FALSE)"
         return f"{columns}, but {named} has {len(self._header)}{advice}"
 
     def _advice(self, is_short: bool = False) -> str:

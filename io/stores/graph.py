@@ -22,7 +22,7 @@ from ..errors import DataError
 from ..ranges import bounded_ranges
 from .chunk import TABLE, read_chunk_table, write_chunk_table
 from .formats import parquet_bytes
-from .store import Arrays, Store, check_format
+from .store import Arrays, Store, check_format, check_free
 
 FORMAT = 2
 #: Most edges of a chunk, unless one node has more.
@@ -226,6 +226,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
     A chunk holds at most ``chunk_edges`` edges. A node with more edges has a chunk of its own.
     """
     store = Store(url)
+    check_free(store, "corpus", "matrix", "run", "model")
     # A folder without graph.json is no graph. So an interrupted write leaves no graph, instead of a mixture of two.
     store.delete("graph.json")
     digest = hashlib.sha256()

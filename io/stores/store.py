@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
 
-from ..errors import AccessDenied, DataError
+from ..errors import AccessDenied, DataError, DataWarning
 from .filesystems import (
     REQUESTS,
     explained_errors,
@@ -55,6 +56,8 @@ JsonObject = dict[str, Any]
 
 #: Kinds of stores of data. The file ``<kind>.json`` is written last, so it stands for the whole store.
 DATA_KINDS = ("corpus", "matrix", "graph")
+#: Names that show that this package writes in a folder, also before a store is complete.
+_OWN = {f"{kind}.json" for kind in (*DATA_KINDS, "run", "model")} | {"HEAD", ".work"}
 
 #: A user name with a password, as in "s3://user:password@host". A colon before a port does not match, nor does the one
 #: in "simplecache::s3://", which joins two URLs.
@@ -499,10 +502,20 @@ def _storable(name: str, given: Any) -> np.ndarray:
 
 
 def check_free(store: Store, *kinds: str) -> None:
-    """Raise DataError if the folder already holds a store of one of these kinds: a folder holds one store."""
+    """Raise DataError if the folder holds a store of one of these kinds; warn if it holds files, and no store."""
+    names = store.names()
     for kind in kinds:
-        if store.exists(f"{kind}.json"):
+        if f"{kind}.json" in names:
             raise DataError(f"{store.url}: this folder already holds a {kind}; choose another folder")
+    if _OWN.isdisjoint(names):
+        others = (name for name in names if not (name.startswith(".") or name.endswith(".lock")))
+        if other := next((name for name in others if store.fs.isfile(store.where(name))), None):
+            warnings.warn(
+                f"{store.url}: this folder has other files, such as {other}; they are kept, but what is written there "
+                f"lies among them: better choose a folder of its own",
+                DataWarning,
+                stacklevel=3,
+            )
 
 
 def check_format(found: Any, kind: str, version: int, where: str, oldest: int | None = None) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Literal, NotRequired, TypedDict, get_args
 from ...io.errors import DataError
 from ...io.stores.conditional import CommitFile, take_over
 from ...io.stores.locks import acquire_lock
-from ...io.stores.store import JsonObject, Store, check_format
+from ...io.stores.store import DATA_KINDS, JsonObject, Store, check_format, check_free
 from ..models.base.in_use import VersionsHead, parse_head, read_head, read_published_head
 
 FORMAT = 1
@@ -145,6 +145,7 @@ class Versions:
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
         """Become the owner; yield a function that raises Locked if another process has taken over meanwhile."""
+        check_free(self.store, *DATA_KINDS, "run", "model")
         with acquire_lock(self.store, "retrain.lock", BUSY) as check:
             self.store.delete_leftovers()
             head = take_over(self.store, "HEAD", BUSY, lambda found: parse_head(found, self.url).as_json())

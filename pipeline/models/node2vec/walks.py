@@ -23,7 +23,7 @@ from ....io.stores.chunk import make_chunk
 from ....io.stores.corpus import LOCK, ChunkInfo, Corpus, commit_corpus, vocabulary_hash, write_chunk
 from ....io.stores.graph import Graph
 from ....io.stores.locks import acquire_lock
-from ....io.stores.store import Arrays, Store
+from ....io.stores.store import Arrays, Store, check_free
 from ....io.words import count_table, rank
 from ....kernels import random
 from ....kernels.node2vec import walks as kernels
@@ -97,6 +97,7 @@ def write_walks(
     store = Store(url)
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
+    check_free(store, "matrix", "graph", "run", "model")
     about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     executor = executor_for(client)

@@ -1,5 +1,6 @@
 """An ingest counts the bad lines that it skips, keeps them in quarantine, and has a limit for them."""
 
+import gzip
 import json
 import re
 import warnings
@@ -155,3 +156,49 @@ def test_ingest_and_run_report_skipped_lines(source, tmp_path, monkeypatch, caps
     assert "2 bad lines skipped" in capsys.readouterr().out
     assert call("inspect", "corpus", "--json") == 0
     assert json.loads(capsys.readouterr().out)["bad_lines"] == 2
+
+
+BOM = "\ufeff"
+NOTED = {
+    "NA of R": (
+        '"text","n"\n"one fish",1\nNA,2\n"NA",3\n',
+        3,
+        r"line 3: this text is .*missing value.*\(2 such",
+    ),
+    "NULL of SQL": ("id,text\n1,one\n2,NaN\n3,NULL\n", 3, r"line 3: this text is .*missing value.*\(2 such"),
+    "a word in a text": ("id,text\n1,NA is a text\n", 1, None),
+    "a return in a text": ("text\none\rfish\ntwo\n", 3, r"line 2: this row ends in a carriage return alone.*QUOTE_ALL"),
+    "a return at the end": ("text\none\ntwo\r", 2, "line 3: this row ends in a carriage return alone"),
+    "returns only": ("text\rone\rtwo\r", 2, None),
+    "returns only, the last row without": ("text\rone\rtwo", 2, None),
+    "returns with line feeds": ("text\r\none\r\ntwo\r\n", 2, None),
+    "a return in quotes": ('text\n"one\rfish"\ntwo\n', 2, None),
+    "joined files with marks": (f"{BOM}id,text\n1,one\n{BOM}id,text\n2,two\n", 3, "line 3: this row is the header"),
+    "marks, but no header": (f"{BOM}text\none\n{BOM}two\n", 2, None),
+}
+
+
+@pytest.mark.parametrize(("content", "n_documents", "said"), NOTED.values(), ids=NOTED)
+def test_rows_of_csv_that_may_mean_something_else_are_said_once(tmp_path, content, n_documents, said):
+    (tmp_path / "x.csv").write_text(content, newline="")
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        corpus = ingest(str(tmp_path / "x.csv"), str(tmp_path / "corpus"))
+    assert corpus.n_documents == n_documents
+    assert not any("\ufeff" in word for word in corpus.vocabulary["word"].to_pylist())
+    assert len(caught) == bool(said) and (not said or re.search(said, str(caught[0].message)))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_part_without_rows_is_read_and_nothing_but_such_parts_is_refused(tmp_path, packed):
+    for name, content in (("a", b"text\none fish\n"), ("b", b""), ("c", b"text\n")):
+        ending = ".csv.gz" if packed else ".csv"
+        (tmp_path / f"{name}{ending}").write_bytes(gzip.compress(content) if packed else content)
+    assert ingest(str(tmp_path / "*.csv*"), str(tmp_path / "corpus")).n_documents == 1
+    with pytest.raises(DataError, match="there is no document in it"):
+        ingest(str(tmp_path / "b.csv*"), str(tmp_path / "empty"))
+
+
+def test_a_header_without_the_names_of_rows_is_named(tmp_path):
+    (tmp_path / "x.tsv").write_text('"text"\t"n"\n"1"\t"one fish"\t3\n')
+    with pytest.raises(DataError, match=r"line 2: 3 columns, but the header has 2.*row\.names=FALSE"):
+        ingest(str(tmp_path / "x.tsv"), str(tmp_path / "corpus"))

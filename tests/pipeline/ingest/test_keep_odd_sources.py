@@ -65,12 +65,6 @@ def test_a_single_name_that_is_no_list_is_refused(tmp_path):
         ingest([{"text": TEXT, "date": "x"}], str(tmp_path / "corpus"), keep="date")
 
 
-def test_an_empty_csv_file_is_refused_with_one_sentence(tmp_path):
-    (tmp_path / "a.csv").write_text("")
-    with pytest.raises(DataError, match=r"a\.csv: an empty file; a CSV file begins with the names of its columns"):
-        keep(str(tmp_path / "a.csv"), tmp_path)
-
-
 # --- columns of several types in memory ---
 
 

@@ -2,14 +2,17 @@
 
 import mmap
 import shutil
+import warnings
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest
-from corpusmill.io.errors import DataError
+import scipy.sparse
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec, ingest, ingest_graph
+from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine import memory
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.publishing.versions import Versions
 from helpers.documents import BOATS_AND_BREAD
 
 
@@ -21,6 +24,34 @@ def corpus(tmp_path_factory):
 def test_a_model_is_not_saved_into_a_corpus(corpus):
     with pytest.raises(DataError, match="this folder already holds a corpus; choose another folder"):
         LDA(2, max_iter=1).fit(corpus).save(corpus.url)
+
+
+def enter(folder):
+    with Versions(folder).locked():
+        pass
+
+
+WRITERS = {
+    "corpus": lambda folder, corpus: ingest(["one fish"], folder, overwrite=True),
+    "run": lambda folder, corpus: LDA(2, max_iter=1).fit(corpus, run=folder),
+    "model": lambda folder, corpus: LDA(2, max_iter=1).fit(corpus).save(folder),
+    "graph": lambda folder, corpus: ingest_graph(scipy.sparse.csr_array([[0, 1], [1, 0]]), folder),
+    "versions": lambda folder, corpus: enter(folder),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_folder_with_other_files_is_said_once_and_they_are_kept(write, corpus, tmp_path):
+    (tmp_path / ".DS_Store").touch()
+    (tmp_path / "thesis.txt").touch()
+    with pytest.warns(DataWarning, match=r"this folder has other files, such as thesis\.txt; they are kept") as caught:
+        write(str(tmp_path), corpus)
+    assert len([one for one in caught if "other files" in str(one.message)]) == 1
+    assert (tmp_path / "thesis.txt").exists()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*other files")
+        write(str(tmp_path), corpus)
+        write(str(tmp_path / "own"), corpus)
 
 
 @pytest.mark.parametrize("estimator", [LDA, NMF])

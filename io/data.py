@@ -6,7 +6,7 @@ libraries are recognised by their attributes, so that these libraries are not im
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeGuard
@@ -29,6 +29,8 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
 TO_ARROW = ("__arrow_c_stream__", "to_arrow", "__dataframe__")
 #: What is iterable, but has no documents in a certain order.
 _NO_DOCUMENTS = (bytes, bytearray, memoryview, Mapping, set, frozenset)
+#: Pairs of a document and something else, which would become one of its words.
+_PAIRS = (zip, enumerate, ItemsView)
 
 
 class NetworkxGraph(Protocol):
@@ -57,6 +59,7 @@ class Data(NamedTuple):
 
     kind: Kind
     value: Any
+    first: Any = None  # the first item that is present, if it was looked at
 
 
 def recognise(data: Any) -> Data:
@@ -68,7 +71,7 @@ def recognise(data: Any) -> Data:
         return Data(kind, data)
     if hasattr(data, "__array__") and not isinstance(data, Iterable):
         return recognise(np.asarray(data))
-    if isinstance(data, _NO_DOCUMENTS) or not isinstance(data, Iterable) or _is_cursor(data):
+    if isinstance(data, (*_NO_DOCUMENTS, *_PAIRS)) or not isinstance(data, Iterable) or _is_cursor(data):
         return Data(Kind.UNKNOWN, data)
     if _are_paths(data):
         return Data(Kind.PATH, data)
@@ -78,8 +81,9 @@ def recognise(data: Any) -> Data:
         begun = list(_until_present(items))
         value = chain(begun, items)
         kind = _kind_of_items(begun, value)
-        return Data(kind, data if kind is Kind.UNKNOWN else value)
-    return Data(_kind_of_items(list(_until_present(data)), data), data)
+        return Data(kind, data if kind is Kind.UNKNOWN else value, *begun[-1:])
+    begun = list(_until_present(data))
+    return Data(_kind_of_items(begun, data), data, *begun[-1:])
 
 
 def _until_present(items: Iterable[Any]) -> Iterator[Any]:
@@ -104,8 +108,10 @@ def _kind_of_object(data: Any) -> Kind | None:
     if is_annotated(data) or is_backed(data) or is_dask_array(data):
         return Kind.MATRIX
     if is_table(data):
-        return Kind.MATRIX if column_names(data) and not other_columns(data) else Kind.TABLE
-    if getattr(data, "ndim", 1) != 1:
+        # A single column of the usual name has texts, although they may be numbers.
+        is_matrix = column_names(data) and column_names(data) != ["text"] and not other_columns(data)
+        return Kind.MATRIX if is_matrix else Kind.TABLE
+    if getattr(data, "ndim", 1) != 1 and hasattr(data, "shape"):
         return Kind.UNKNOWN if _is_array_of_text(data) else Kind.MATRIX
     return None
 
@@ -113,12 +119,16 @@ def _kind_of_object(data: Any) -> Kind | None:
 def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
     """Return what ``data`` is, whose items begin with ``begun``. The last of these decides."""
     first = begun[-1] if begun else None
+    if _is_file(first):
+        return Kind.UNKNOWN
     if is_missing(first) or isinstance(first, str):
         return Kind.DOCUMENTS
     if is_row(first):
         return Kind.TABLE
     if is_table(first):
         return Kind.TABLES
+    if _has_columns(first):
+        return Kind.UNKNOWN
     if _is_number(first):
         # An array of one dimension, which is refused for its shape.
         return Kind.MATRIX if hasattr(data, "__array__") else Kind.UNKNOWN
@@ -130,9 +140,22 @@ def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
 
 
 def _are_paths(data: Any) -> bool:
-    if not isinstance(data, list | tuple):
+    if not isinstance(data, list | tuple) and (not hasattr(data, "__array__") or is_dask_collection(data)):
         return False
-    return bool(data) and all(isinstance(one, os.PathLike) or _is_url(one) for one in data)
+    return len(data) > 0 and all(isinstance(one, os.PathLike) or _is_url(one) for one in data)
+
+
+def _is_file(value: object) -> bool:
+    """Return whether a value is a path, or a text that is the name of a file and was probably meant to be read."""
+    # pathlib would raise an error for a long text, which is no name of a file.
+    return isinstance(value, os.PathLike) or (isinstance(value, str) and os.path.isfile(value))  # noqa: PTH113
+
+
+def _has_columns(value: object) -> bool:
+    """Return whether a value is a key with a row, a column or a group, as tables of pandas give them."""
+    return isinstance(value, list | tuple) and any(
+        hasattr(one, "__len__") and not isinstance(one, str) for one in value
+    )
 
 
 def _is_url(value: object) -> bool:
@@ -262,7 +285,7 @@ def refusal(data: Data, caller: str, takes: str) -> DataError:
     if isinstance(given, Mapping):
         names = list(given)
     elif is_table(given):
-        names = other_columns(given)
+        names = other_columns(given) or column_names(given)
     if names is not None:
         return DataError(
             f"{caller} takes documents, not a table with the columns {listed([str(name) for name in names])}: pass the "
@@ -275,12 +298,35 @@ def refusal(data: Data, caller: str, takes: str) -> DataError:
         )
     if _are_paths(given):
         return DataError(f"{caller} takes no list of paths: pass ingest(paths, FOLDER)")
+    if isinstance(data.first, str) and _is_file(data.first):
+        return DataError(
+            f"{data.first}: a file, but strings in memory are documents; pass a list of pathlib.Path or URLs for files "
+            f"to ingest"
+        )
     described = type(given).__name__
-    if isinstance(given, list | tuple | np.ndarray) and len(given):
-        described += f" of {type(given[0]).__name__}"
-        if isinstance(given[0], list | tuple) and any(isinstance(value, str) for value in given[0]):
-            takes += ", and of the rows of a table the texts alone, [row[NUMBER] for row in rows]"
-    return DataError(f"{caller} takes {takes}, not {described}")
+    if data.first is not None:
+        described += f" of {type(data.first).__name__}"
+    way_out = _way_out(given, data.first)
+    return DataError(f"{caller} takes {takes}, not {described}{way_out and f': pass {way_out}'}")
+
+
+def _way_out(given: Any, first: Any) -> str:
+    """Return what to pass instead of what is often passed by mistake; empty for other objects."""
+    if isinstance(given, bytes | bytearray) or isinstance(first, bytes):
+        return "decoded text, such as data.decode()"
+    if any(isinstance(one, set | frozenset) for one in (given, first)):
+        return "a list in place of each set, such as sorted(words)"
+    if hasattr(given, "collect"):
+        return "the table itself, given.collect()"
+    if isinstance(first, os.PathLike):
+        return "a list of paths to ingest, ingest(list(given), FOLDER)"
+    if isinstance(given, _PAIRS):
+        return "the texts of the pairs alone, [text for _, text in pairs]"
+    if _has_columns(first):
+        return "the table itself"
+    if isinstance(first, list | tuple) and any(isinstance(value, str) for value in first):
+        return "of the rows of a table the texts alone, [row[NUMBER] for row in rows]"
+    return ""
 
 
 # --- stores ---

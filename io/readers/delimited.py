@@ -58,6 +58,10 @@ MISSING_TEXT = (
     "this text is what programs write for a missing value, such as NA in R, and became a word; if the text is missing, "
     "remove such rows, or let the program write nothing there (in R, na='')"
 )
+FLOAT_KEY = (
+    "the key of this row ends in .0 and stays as it is, but in tables and JSON the number 1.0 is the key 1; if both "
+    "are needed together, write whole numbers without .0 (in pandas, astype('Int64'))"
+)
 RETURN_ALONE = (
     "this row ends in a carriage return alone, where others end in line feeds; if it is within a text, quote the text "
     "(in pandas, to_csv(..., quoting=csv.QUOTE_ALL))"
@@ -99,7 +103,7 @@ class CSVReader(Reader):
             parser = _Parser(partition.file, stream, self.options)
             for rows in parser.rows():
                 if rows.columns.num_rows:
-                    parser.note_missing(rows)
+                    parser.note_values(rows)
                     yield self._good_rows(partition.file, rows)
             odd = parser.odd()
             if parser.bad or odd:
@@ -198,11 +202,14 @@ class _Parser:
         # Where fields often have several lines, some of these are like rows by chance.
         return tuple(one for one in self._odd if one.reason != SWALLOWED or one.number > self._n_spanning)
 
-    def note_missing(self, rows: Rows) -> None:
-        """Note texts that are what programs write for missing values. They are texts: CSV has no other values."""
-        are_missing = pc.is_in(rows.columns.column(0), pa.array(MISSING, pa.large_binary()))
-        if number := pc.sum(are_missing).as_py():
-            self._add(Odd(MISSING_TEXT, number, f"{self.file.url}, line {rows.lines[are_missing.index(True).as_py()]}"))
+    def note_values(self, rows: Rows) -> None:
+        """Note texts and keys that are read as they are written, and may mean something else."""
+        found = {MISSING_TEXT: pc.is_in(rows.columns.column(0), pa.array(MISSING, pa.large_binary()))}
+        if self.options.key:
+            found[FLOAT_KEY] = pc.match_substring_regex(rows.columns.column(self.options.key), r"^-?\d+\.0$")
+        for reason, are_odd in found.items():
+            if number := pc.sum(are_odd).as_py():
+                self._add(Odd(reason, number, f"{self.file.url}, line {rows.lines[are_odd.index(True).as_py()]}"))
 
     def _add(self, odd: Odd) -> None:
         self._odd = merge_odd((*self._odd, odd))

@@ -1,5 +1,7 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..data import Kind, items_of, recognise, refusal
-from ..errors import DataError
+from ..errors import DataError, DataWarning
 from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
 from .batches import Batch, ReadOptions, check_options_of_format
@@ -117,6 +119,8 @@ _EXTENSIONS = {
     ".h5ad": "h5ad",
     ".h5": "10x-h5",
 }
+#: Names of matrices that 10x Genomics' programs write, also in collections such as GEO.
+_OF_TENX = re.compile(r"(^|[/_.-])matrix\.mtx(\.gz)?$")
 _ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
 #: Allowed values of options.
 _CHOICES = {
@@ -151,8 +155,16 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     elif format_name in _COUNTS_AS_TEXT:
         check_encoding(files, "convert it to UTF-8: iconv -f {} -t UTF-8 FILE")
     reader = FORMATS[format_name]
-    if format_name == "matrixmarket" and options.transpose:
-        reader = TransposedMatrixMarketReader
+    if format_name == "matrixmarket":
+        if options.transpose:
+            reader = TransposedMatrixMarketReader
+        elif found := next((file.url for file in files if _OF_TENX.search(file.url)), None):
+            warnings.warn(
+                f"{found}: each row is a document, but in 10x Genomics' files of this name each column is a cell; if "
+                f"it is one, read its folder, with barcodes.tsv and features.tsv, or the file with transpose=True",
+                DataWarning,
+                stacklevel=2,
+            )
     return reader(files, options)
 
 
@@ -170,7 +182,7 @@ def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None 
     """
     _check_values(options)
     recognised = recognise(data)
-    kind, value = recognised
+    kind, value, _ = recognised
     if kind in _IN_MEMORY:
         check_options_of_format(options, FORMATS_OF_OPTION, _IN_MEMORY[kind], "the source")
     if kind is Kind.MATRIX:

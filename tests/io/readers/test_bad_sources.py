@@ -489,6 +489,16 @@ def test_mixed_formats(tmp_path):
         read_edges([tmp_path / "b.csv", tmp_path / "c.npz"])
 
 
+@pytest.mark.parametrize("name", ["matrix.mtx", "GSM1_matrix.mtx", "documents.mtx", "adjacencymatrix.mtx"])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_a_matrix_of_10x_genomics_alone_is_said(tmp_path, recwarn, name, transpose):
+    (tmp_path / name).write_text("%%MatrixMarket matrix coordinate integer general\n3 2 1\n1 1 4\n")
+    (tmp_path / "barcodes.tsv").write_text("a\nb\n")
+    open_source(str(tmp_path / name), ReadOptions(transpose=transpose))
+    said = any("each column is a cell; if it is one, read its folder" in str(one.message) for one in recwarn)
+    assert said == ("_matrix" in f"_{name}" and not transpose)
+
+
 @pytest.mark.parametrize("option", [{"format": "xml"}, {"encoding_errors": "ignore"}, {"null_text": "skip"}])
 def test_an_unknown_option_is_refused(tmp_path, option):
     with pytest.raises(ValueError, match="is not known: choose one of"):

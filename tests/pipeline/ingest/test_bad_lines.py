@@ -198,6 +198,17 @@ def test_a_part_without_rows_is_read_and_nothing_but_such_parts_is_refused(tmp_p
         ingest(str(tmp_path / "b.csv*"), str(tmp_path / "empty"))
 
 
+@pytest.mark.parametrize("key", ["1.0", "1", "1.5", "v1.0"])
+def test_keys_that_pandas_wrote_as_real_numbers_are_said(tmp_path, key):
+    (tmp_path / "x.csv").write_text(f"id,text\n0,one fish\n{key},two fish\n")
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        corpus = ingest(str(tmp_path / "x.csv"), str(tmp_path / "corpus"), key="id")
+    assert corpus.documents["key"].to_pylist() == ["0", key]
+    assert [re.search(r"line 3: the key of this row ends in \.0", str(one.message)) is not None for one in caught] == [
+        True
+    ] * (key == "1.0")
+
+
 def test_a_header_without_the_names_of_rows_is_named(tmp_path):
     (tmp_path / "x.tsv").write_text('"text"\t"n"\n"1"\t"one fish"\t3\n')
     with pytest.raises(DataError, match=r"line 2: 3 columns, but the header has 2.*row\.names=FALSE"):

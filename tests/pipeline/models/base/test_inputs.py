@@ -81,6 +81,8 @@ TABLES = {
     "frame with a method to_arrow": lambda: FrameWithArrow({"text": TEXTS}),
     "frame of pandas": lambda: pd.DataFrame({"text": TEXTS, "year": range(4)}),
     "frame of polars": lambda: pl.DataFrame({"text": TEXTS}),
+    "frame of texts that are numbers": lambda: pd.DataFrame({"text": [12, 34, 56, 78]}),
+    "table of texts that are numbers": lambda: pa.table({"text": [12, 34, 56, 78]}),
     "table of Arrow": lambda: pa.table({"text": TEXTS}),
     "frame of Dask": lambda: dask.dataframe.from_pandas(pd.DataFrame({"text": TEXTS}), npartitions=2),
 }
@@ -135,6 +137,33 @@ REFUSED = {
     "masked array": lambda: np.ma.masked_array(ARRAY, mask=ARRAY > 2),
     "complex numbers": lambda: ARRAY * 1j,
     "lazy frame of polars": lambda: pl.DataFrame({"text": TEXTS}).lazy(),
+    "rows of pandas": lambda: pd.DataFrame({"text": TEXTS}).iterrows(),
+    "rows of pandas with names": lambda: pd.DataFrame({"text": TEXTS}, index=list("abcd")).iterrows(),
+    "columns of pandas": lambda: pd.DataFrame({"text": TEXTS}).items(),
+    "groups of pandas": lambda: pd.DataFrame({"text": TEXTS, "n": [1, 1, 2, 2]}).groupby("n"),
+    "texts with their keys": lambda: zip("abcd", TEXTS, strict=True),
+    "texts with their numbers": lambda: enumerate(TEXTS),
+    "items of a dictionary": lambda: dict(zip("abcd", TEXTS, strict=True)).items(),
+    "generator of paths": lambda: (path for path in [pathlib.Path(__file__)]),
+    "generator of names of files": lambda: iter([__file__]),
+    "array of names of files": lambda: np.array([__file__]),
+}
+#: What to pass instead of some of these.
+WAYS_OUT = {
+    "bytes": "not bytes: pass decoded text",
+    "set": "not set: pass a list in place of each set",
+    "list of sets": "not list of set: pass a list in place of each set",
+    "list of bytes": "not list of bytes: pass decoded text",
+    "lazy frame of polars": r"not LazyFrame: pass the table itself, given\.collect\(\)",
+    "rows of pandas": "not generator of tuple: pass the table itself",
+    "columns of pandas": "not generator of tuple: pass the table itself",
+    "groups of pandas": "not DataFrameGroupBy of tuple: pass the table itself",
+    "texts with their keys": r"not zip: pass the texts of the pairs alone, \[text for _, text in pairs\]",
+    "texts with their numbers": "not enumerate: pass the texts of the pairs alone",
+    "items of a dictionary": "not dict_items: pass the texts of the pairs alone",
+    "generator of paths": r"not generator of \w+: pass a list of paths to ingest",
+    "generator of names of files": r"test_inputs\.py: a file, but .* pass a list of pathlib\.Path",
+    "array of names of files": r"test_inputs\.py: a file, but .* pass a list of pathlib\.Path",
 }
 
 
@@ -231,10 +260,17 @@ def test_what_is_neither_is_refused_by_all(make, tmp_path):
     model = lda().fit(TEXTS)
     calls = (lda().fit, lda().partial_fit, model.transform, model.score, lambda data: ingest(data, tmp_path / "corpus"))
     for call in calls:
-        with pytest.raises(ValueError, match=r"takes |all documents must|2D array|where a |: pass ") as refused:
+        with pytest.raises(ValueError, match=r"takes |all documents must|2D array|where a |[:;] pass ") as refused:
             call(make())
         assert "Could not convert" not in str(refused.value)
     assert not (tmp_path / "corpus" / "corpus.json").exists()
+
+
+@pytest.mark.parametrize(("name", "way_out"), WAYS_OUT.items())
+def test_what_came_and_what_to_pass_are_named(name, way_out, tmp_path):
+    for call in (lda().fit, lambda data: ingest(data, tmp_path / "corpus")):
+        with pytest.raises(ValueError, match=way_out):
+            call(REFUSED[name]())
 
 
 PHRASES = [("new york", "los angeles"), ("los angeles", "new york"), ("oslo", "rome")]
@@ -267,6 +303,8 @@ def test_stores_and_paths(tmp_path):
         "s3://bucket/key",
         [pathlib.Path("a.txt")],
         ["s3://b/a"],
+        np.array([pathlib.Path("a.txt")]),
+        pd.Series(["s3://b/a"]),
     ):
         assert recognise(path).kind is Kind.PATH
     with pytest.raises(ValueError, match="LDA takes no list of paths: pass ingest"):

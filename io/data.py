@@ -142,7 +142,8 @@ def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
 def _are_paths(data: Any) -> bool:
     if not isinstance(data, list | tuple) and (not hasattr(data, "__array__") or is_dask_collection(data)):
         return False
-    return len(data) > 0 and all(isinstance(one, os.PathLike) or _is_url(one) for one in data)
+    are_paths = (isinstance(one, os.PathLike) or (isinstance(one, str) and _URL.fullmatch(one)) for one in data)
+    return len(data) > 0 and all(are_paths)
 
 
 def _is_file(value: object) -> bool:
@@ -156,10 +157,6 @@ def _has_columns(value: object) -> bool:
     return isinstance(value, list | tuple) and any(
         hasattr(one, "__len__") and not isinstance(one, str) for one in value
     )
-
-
-def _is_url(value: object) -> bool:
-    return isinstance(value, str) and _URL.fullmatch(value) is not None
 
 
 def _is_number(value: object) -> bool:
@@ -298,11 +295,6 @@ def refusal(data: Data, caller: str, takes: str) -> DataError:
         )
     if _are_paths(given):
         return DataError(f"{caller} takes no list of paths: pass ingest(paths, FOLDER)")
-    if isinstance(data.first, str) and _is_file(data.first):
-        return DataError(
-            f"{data.first}: a file, but strings in memory are documents; pass a list of pathlib.Path or URLs for files "
-            f"to ingest"
-        )
     described = type(given).__name__
     if data.first is not None:
         described += f" of {type(data.first).__name__}"
@@ -312,21 +304,18 @@ def refusal(data: Data, caller: str, takes: str) -> DataError:
 
 def _way_out(given: Any, first: Any) -> str:
     """Return what to pass instead of what is often passed by mistake; empty for other objects."""
-    if isinstance(given, bytes | bytearray) or isinstance(first, bytes):
-        return "decoded text, such as data.decode()"
-    if any(isinstance(one, set | frozenset) for one in (given, first)):
-        return "a list in place of each set, such as sorted(words)"
-    if hasattr(given, "collect"):
-        return "the table itself, given.collect()"
-    if isinstance(first, os.PathLike):
-        return "a list of paths to ingest, ingest(list(given), FOLDER)"
-    if isinstance(given, _PAIRS):
-        return "the texts of the pairs alone, [text for _, text in pairs]"
-    if _has_columns(first):
-        return "the table itself"
-    if isinstance(first, list | tuple) and any(isinstance(value, str) for value in first):
-        return "of the rows of a table the texts alone, [row[NUMBER] for row in rows]"
-    return ""
+    is_list = isinstance(first, list | tuple) and len(first) > 0
+    ways = (
+        (any(isinstance(one, bytes | bytearray) for one in (given, first)), "decoded text, such as data.decode()"),
+        (any(isinstance(one, set | frozenset) for one in (given, first)), "a list in place of each set"),
+        (hasattr(given, "collect"), "the table itself, given.collect()"),
+        (_is_file(first), f"a list of pathlib.Path or of URLs to ingest, for files such as {first}"),
+        (isinstance(given, _PAIRS), "the texts of the pairs alone, [text for _, text in pairs]"),
+        (is_list and isinstance(first[0], tuple), "bags of gensim as gensim.matutils.corpus2csc(bags).T"),
+        (_has_columns(first), "the table itself"),
+        (is_list and any(isinstance(one, str) for one in first), "the texts alone, [row[NUMBER] for row in rows]"),
+    )
+    return next((way_out for is_given, way_out in ways if is_given), "")
 
 
 # --- stores ---

@@ -29,6 +29,16 @@ _MARKUP = re.compile(
     rb"(\xef\xbb\xbf)?\s*<(!doctype\b|html\b|\?xml\b|rss\b|[a-z][\w:.-]*\s[^<>]*\bxmlns\b)", re.IGNORECASE
 )
 
+#: Formats of tables and matrices by the extensions of their files.
+EXTENSIONS = {
+    ".npz": "npz",
+    ".mtx": "matrixmarket",
+    ".mm": "matrixmarket",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
 #: How files of some formats begin.
 _MAGIC = {
     b"PAR1": "parquet",

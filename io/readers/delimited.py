@@ -55,8 +55,8 @@ HEADER_AGAIN = (
     "this row is the header of the file again, as where files were joined, and became a document; remove such rows"
 )
 MISSING_TEXT = (
-    "this text is what programs write for a missing value, such as NA in R, and became a word; if the text is missing, "
-    "remove such rows, or let the program write nothing there (in R, na='')"
+    "this text is what programs write for a missing value, and became a word; if it is missing, remove such rows, or "
+    "write nothing there (in R, na='')"
 )
 FLOAT_KEY = (
     "the key of this row ends in .0 and stays as it is, but in tables and JSON the number 1.0 is the key 1; if both "

@@ -344,9 +344,8 @@ def _list_format(
         found.facts["skipped_columns"] = ["the fourth"]
     elif len(fields) not in (2, 3) or not all(fields):
         further = "; if there are more columns, name these three source, target and weight in the first line"
-        n_fields = {len(fields), *map(len, below)}
-        are_numbers = all(_are_numbers(below, column) for column in range(1, len(fields)))
-        if not fields[0] or (n_fields == {len(fields)} and len(below) <= len(fields) and are_numbers):
+        is_square = len(below) <= len(fields) and {len(one) for one in below} == {len(fields)}
+        if not fields[0] or is_square:
             further = f"; if it is a matrix, {MATRIX_ADVICE}{further}"
         raise DataError(
             f"{where}: an edge is two names and maybe a weight, separated by tabs, commas, semicolons or blanks, "

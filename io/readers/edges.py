@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 import scipy.io
 import scipy.sparse
 
-from ..data import NetworkxGraph, is_dask_collection, is_networkx, is_table, is_type_of_numbers
+from ..data import NetworkxGraph, column_names, is_dask_collection, is_networkx, is_table, is_type_of_numbers
 from ..errors import DataError, DataWarning
 from ..matrices.blocks import native
 from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
 from .batches import NO_CAST, check_options_of_format
-from .content import check_encoding, check_one_format, format_by_content, read_beginning
+from .content import EXTENSIONS, check_encoding, check_one_format, format_by_content, read_beginning
 from .dialect import check_characters
 from .edge_lists import (
     MATRIX_ADVICE,
@@ -55,22 +55,9 @@ _WITH_COLUMNS = ("edges", "parquet", "arrow", _TABLE)
 #: The formats in which each option has an effect. Options that are not here have one in all.
 FORMATS_OF_OPTION = {
     "format": FORMATS,
-    "header": ("edges",),
-    "delimiter": ("edges",),
-    "quote": ("edges",),
-    "comments": ("edges",),
-    "source": _WITH_COLUMNS,
-    "target": _WITH_COLUMNS,
+    **dict.fromkeys(("header", "delimiter", "quote", "comments"), ("edges",)),
+    **dict.fromkeys(("source", "target"), _WITH_COLUMNS),
     "weight": (*_WITH_COLUMNS, _GRAPH),
-}
-_EXTENSIONS = {
-    ".npz": "npz",
-    ".mtx": "matrixmarket",
-    ".mm": "matrixmarket",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
 }
 #: How networkx reads files of graphs that are no lists of edges.
 _READ_BY_NETWORKX = {
@@ -135,7 +122,8 @@ def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges
             list(_pairs_in_memory(cast(EdgeTable, source), options, found)), "table", options, found
         )
         return edges._replace(metadata={"source": "table in memory"})
-    if not _are_paths(source):
+    given = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(path, str | os.PathLike) for path in given):
         raise ValueError(
             f"edges are of type {type(source).__name__}: pass the URL of a file of edges, or a list of URLs; a table "
             f"of edges; a sparse matrix, such as scipy.sparse.csr_array(array); or a graph of networkx, such as "
@@ -145,12 +133,6 @@ def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges
     edges = _read_files(paths, options, found)
     stored = [stored_url(path) for path in path_list(paths)]
     return edges._replace(metadata={"source": stored[0] if len(stored) == 1 else stored})
-
-
-def _are_paths(source: object) -> bool:
-    """Return whether an object is a path or a list of paths."""
-    paths = source if isinstance(source, list | tuple) else [source]
-    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
@@ -183,7 +165,7 @@ def _format_of(file: SourceFile, options: EdgeOptions) -> str:
             f"{file.url}: its name ends in {file.extension}; read it with {function} and pass the graph in Python, or "
             f"let its name end in another way if it is a list of edges (in Python, ingest_graph(..., format='edges'))"
         )
-    return format_by_content(file, _EXTENSIONS.get(file.extension, "edges"))
+    return format_by_content(file, EXTENSIONS.get(file.extension, "edges"))
 
 
 # --- matrices ---
@@ -538,7 +520,8 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
         table = pa.Table.from_batches(batches) if (batches := list(arrow_batches(data))) else pa.table({})
     except NO_CAST as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
-    if hasattr(data, "loc") and list(data.index) == (names := list(data.columns)) and isinstance(names[0], str):
+    names = column_names(data)
+    if hasattr(data, "loc") and names == list(data.index) and all(isinstance(name, str) for name in names):
         raise DataError(f"table: its rows have the names of its columns, as those of a matrix: {MATRIX_ADVICE}")
     yield from _pairs_of_table(table, "table", options, found)
 

@@ -50,7 +50,7 @@ class TableReader(InMemoryReader):
         first = 0
         for rows in self._parts:
             self._names |= dict.fromkeys(rows.names)
-            row_name = _row_name(first)
+            row_name = lambda row, first=first: f"table, row {first + row}"  # noqa: E731
             values = rows.column(self.options.tokens or self.options.text, row_name)
             if self.options.key:
                 keys = rows.column(self.options.key, row_name)
@@ -65,10 +65,6 @@ class TableReader(InMemoryReader):
     def field_names(self) -> list[str]:
         """Return the names of the columns that were read."""
         return list(self._names)
-
-
-def _row_name(first: int) -> RowName:
-    return lambda row: f"table, row {first + row}"
 
 
 def _describe_missing(name: str, names: Sequence[str]) -> str:

@@ -84,7 +84,10 @@ class JSONLinesReader(LineBasedReader):
         field = _field(self.options)
         key = self.options.key
         # A dot may be part of a name, or lead to a field of a nested object.
-        if not _is_utf8(data) or any("." in name for name in (field.name, key or "", *self.options.keep)):
+        offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
+        # Unlike bytes.decode, this makes no copy.
+        text = pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(data))
+        if not is_utf8(text) or any("." in name for name in (field.name, key or "", *self.options.keep)):
             return None
         others = _kept_fields(data, [name for name in self.options.keep if name not in (field.name, key)])
         if not key:
@@ -124,6 +127,7 @@ class JSONLinesReader(LineBasedReader):
         lines: list[int] = []
         objects: list[dict[str, Any]] = []
         replaced: list[int] = []
+        wanted = wanted_columns(self.options)
         # Not splitlines: it would also cut at carriage returns, and lines would be counted wrongly.
         for line, raw in enumerate(data.split(b"\n"), first_line):
             if not raw.strip():
@@ -138,14 +142,14 @@ class JSONLinesReader(LineBasedReader):
             keys.append(_key_of(found, key, where) if key else f"{file.name}:{line}")
             lines.append(line)
             objects.append(found)
-            if _SURROGATE.search(raw) and _has_lone_surrogate(found, wanted_columns(self.options)):
-                replaced.append(line)
+            if _SURROGATE.search(raw):
+                texts = (json.dumps(value_at(found, name, None), ensure_ascii=False) for name in wanted)
+                replaced += [line] * any(replace_surrogates(text) != text for text in texts)
         kept = None
         if self.options.keep:
-            kept = {
-                name: _column_of(objects, name, lambda row: f"{file.url}, line {lines[row]}")
-                for name in self.options.keep
-            }
+            row_name = lambda row: f"{file.url}, line {lines[row]}"  # noqa: E731
+            fields = {name: values_at(objects, name) for name in self.options.keep}
+            kept = {name: values_column(found, name, row_name, is_there) for name, (found, is_there) in fields.items()}
         large = pa.large_list(pa.string()) if self.options.tokens else pa.large_string()
         odd = [Odd(LONE_SURROGATE, len(replaced), f"{file.url}, line {line}") for line in replaced[:1]]
         return _Parsed(pa.array(values, large), pa.array(keys, pa.string()), lines.__getitem__, kept, tuple(odd))
@@ -159,11 +163,6 @@ class JSONLinesReader(LineBasedReader):
                     with suppress(ValueError, RecursionError):
                         objects.append(json.loads(raw))
         return field_names(each for each in objects if isinstance(each, dict))
-
-
-def _column_of(objects: Sequence[dict[str, Any]], name: str, where: Callable[[int], str]) -> KeptColumn:
-    values, is_present = values_at(objects, name)
-    return values_column(values, name, where, is_present)
 
 
 def _kept_column(data: bytes, column: pa.ChunkedArray, name: str) -> KeptColumn:
@@ -213,12 +212,6 @@ def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     # Arrow accepts several objects on one line, and blank lines. Then rows have other numbers than lines.
     return table if table.num_rows == n_lines else None
-
-
-def _is_utf8(data: bytes) -> bool:
-    offsets = np.array([0, len(data)], np.int64)
-    # Unlike bytes.decode, this makes no copy.
-    return is_utf8(pa.LargeStringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data)))
 
 
 def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any]:
@@ -274,11 +267,6 @@ def _checked(value: Any, field: pa.Field, where: str) -> Any:
             return replace_surrogates(value)
         wanted = "a string"
     raise DataError(f"{where}: field {field.name!r} is {json.dumps(value)[:40]} where {wanted} is needed")
-
-
-def _has_lone_surrogate(found: dict[str, Any], names: Sequence[str]) -> bool:
-    texts = (json.dumps(value_at(found, name, None), ensure_ascii=False) for name in names)
-    return any(replace_surrogates(text) != text for text in texts)
 
 
 def _key_of(found: dict[str, Any], name: str, where: str) -> str:

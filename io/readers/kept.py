@@ -176,9 +176,5 @@ def _join_columns(columns: Sequence[KeptColumn]) -> KeptColumn:
         kind = kind_of(fits)
         same = [as_kind(array, kind) for array in arrays]
         common = same[0].type
-    chunks = [chunk for array in same for chunk in _chunks_of(array)]
+    chunks = [chunk for array in same for chunk in getattr(array, "chunks", [array])]
     return KeptColumn(pa.chunked_array(chunks, common), fits)
-
-
-def _chunks_of(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return array.chunks if isinstance(array, pa.ChunkedArray) else [array]

@@ -5,7 +5,6 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -152,13 +151,9 @@ def count_batches(
             block = scipy.sparse.csr_matrix(block)
         counts = whole_counts(block, matrix, first_row, options.binarize)
         keys = _keys(matrix, first_row, block.shape[0], file_name)
-        row_name = partial(_row_name, matrix, first_row)
+        row_name = lambda row, first=first_row: f"{matrix.where}, row {first + row + 1}"  # noqa: E731
         yield from bag_batches(keys, block.indptr, block.indices.astype(np.int64), counts, names, row_name)
         first_row += block.shape[0]
-
-
-def _row_name(matrix: RowBlocks, first: int, row: int) -> str:
-    return f"{matrix.where}, row {first + row + 1}"
 
 
 def _keys(matrix: RowBlocks, first: int, n_rows: int, file_name: str | None) -> pa.Array:

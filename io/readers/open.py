@@ -18,6 +18,7 @@ from ..matrices.memory import matrix_of, row_blocks
 from .batches import Batch, ReadOptions, check_options_of_format
 from .content import (
     CHECKED_FILES,
+    EXTENSIONS,
     check_encoding,
     check_encoding_name,
     check_is_text,
@@ -76,46 +77,28 @@ _WITH_TEXT = (*_TEXT_FORMATS, "parquet", "arrow", "demo", "documents in memory",
 #: The formats in which each option has an effect. Options that are not here have one in all.
 FORMATS_OF_OPTION = {
     "format": tuple(FORMATS),
-    "text": _WITH_COLUMNS,
-    "tokens": _WITH_COLUMNS,
-    "key": _WITH_COLUMNS,
-    "keep": _WITH_COLUMNS,
+    **dict.fromkeys(("text", "tokens", "key", "keep"), _WITH_COLUMNS),
     "null_text": (*_WITH_COLUMNS, "documents in memory"),
-    "on_bad_line": _TEXT_FORMATS,
-    "max_bad_lines": _TEXT_FORMATS,
-    "encoding": _TEXT_FORMATS,
-    "encoding_errors": _WITH_TEXT,
-    "token_pattern": _WITH_TEXT,
+    **dict.fromkeys(("on_bad_line", "max_bad_lines", "encoding"), _TEXT_FORMATS),
+    **dict.fromkeys(("encoding_errors", "token_pattern"), _WITH_TEXT),
     "vocabulary_file": (*_COUNTS_AS_TEXT, "npz"),
-    "keys_file": ("matrixmarket", "npz"),
-    "transpose": ("matrixmarket", "npz"),
+    **dict.fromkeys(("keys_file", "transpose"), ("matrixmarket", "npz")),
     "binarize": (*_WITHOUT_TEXT, "a matrix in memory"),
     "zero_based": ("svmlight",),
     "layer": ("h5ad", "zarr", "a matrix in memory"),
-    "delimiter": ("csv",),
-    "quote": ("csv",),
-    "escape": ("csv",),
-    "columns": ("csv",),
-    "names": ("10x-h5", "10x-mtx"),
-    "feature_type": ("10x-h5", "10x-mtx"),
+    **dict.fromkeys(("delimiter", "quote", "escape", "columns"), ("csv",)),
+    **dict.fromkeys(("names", "feature_type"), ("10x-h5", "10x-mtx")),
 }
-_EXTENSIONS = {
+_EXTENSIONS = EXTENSIONS | {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
     ".tsv": "csv",
     ".tab": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
     ".svmlight": "svmlight",
     ".svm": "svmlight",
     ".libsvm": "svmlight",
-    ".mtx": "matrixmarket",
-    ".mm": "matrixmarket",
-    ".npz": "npz",
     ".h5ad": "h5ad",
     ".h5": "10x-h5",
 }
@@ -142,12 +125,16 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     _check_values(options)
     if isinstance(source, str) and source.startswith(DEMO_PREFIX):
         check_options_of_format(options, FORMATS_OF_OPTION, "demo", source)
-        return open_demo(source, options)
+        if source != f"{DEMO_PREFIX}kjv":
+            raise DataError(f"{source}: no such demo; choose {DEMO_PREFIX}kjv")
+        return KingJamesReader(options)
     format_name = options.format
     if format_name == "auto":
         format_name = _folder_format(source) or ""
     is_folder_format = format_name in _FOLDER_FORMATS
-    files = find_folders(source) if is_folder_format else _with_encoding(find_files(source), options)
+    files = find_folders(source) if is_folder_format else find_files(source)
+    if options.encoding is not None:
+        files = [replace(one, encoding=options.encoding, encoding_errors=options.encoding_errors) for one in files]
     format_name = format_name or _guess_format(source, files)
     check_options_of_format(options, FORMATS_OF_OPTION, format_name, str(source))
     if format_name in _TEXT_FORMATS:
@@ -166,13 +153,6 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
                 stacklevel=2,
             )
     return reader(files, options)
-
-
-def _with_encoding(files: list[SourceFile], options: ReadOptions) -> list[SourceFile]:
-    """Return files whose text is in the encoding of the options, if they name one."""
-    if options.encoding is None:
-        return files
-    return [replace(file, encoding=options.encoding, encoding_errors=options.encoding_errors) for file in files]
 
 
 def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
@@ -258,10 +238,3 @@ class KingJamesReader(Reader):
         content = resources.files("corpusmill.configs").joinpath("kjv.parquet").read_bytes()
         chapters = pq.read_table(pa.BufferReader(content)).combine_chunks()
         yield Batch(chapters["key"].chunk(0), chapters["text"].cast(pa.large_string()).chunk(0))
-
-
-def open_demo(source: str, options: ReadOptions) -> Reader:
-    """Return the reader of ``demo:kjv``, the only demo; raise DataError for another name."""
-    if source != f"{DEMO_PREFIX}kjv":
-        raise DataError(f"{source}: no such demo; choose {DEMO_PREFIX}kjv")
-    return KingJamesReader(options)

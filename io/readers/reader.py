@@ -226,7 +226,6 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
         if document is not None and not _is_document(document, are_texts):
             raise DataError(
                 f"document {row} is {str(document)[:40]!r}: all documents must be strings, or all lists of strings"
-                f"{_hint_for_bag(document)}"
             )
     # What is wrong with later documents only is no table. So the answer does not depend on the size of batches.
     if not are_texts and first == 0:
@@ -265,13 +264,6 @@ def _check_for_rows(documents: Sequence[Any]) -> None:
         if fewest > 1 and len(rows) > 1:
             warnings.warn(f"the documents may be {message}", DataWarning, stacklevel=2)
             return
-
-
-def _hint_for_bag(document: Any) -> str:
-    """Say how to convert gensim's bags of words, which are lists of pairs (word id, count)."""
-    if isinstance(document, list) and document and isinstance(document[0], tuple):
-        return "; make a matrix of gensim's bags of words: gensim.matutils.corpus2csc(bags).T"
-    return ""
 
 
 def _is_document(document: Any, are_texts: bool) -> bool:

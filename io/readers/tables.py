@@ -30,10 +30,6 @@ ARROW_FILE = b"ARROW1"
 PARQUET_BUFFER_BYTES = 1 << 20
 
 
-def _row_name(file: SourceFile, first_row: int) -> RowName:
-    return lambda row: f"{file.url}, row {first_row + row}"
-
-
 def check_columns(
     file: SourceFile, present: list[str], wanted: list[str], where: str = "the columns", advice: str = ""
 ) -> None:
@@ -97,7 +93,7 @@ class ParquetReader(Reader):
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
         values = column_at(block, self.options.tokens or self.options.text)
         keys = column_at(block, self.options.key) if self.options.key else None
-        row_name = _row_name(file, first_row)
+        row_name = lambda row: f"{file.url}, row {first_row + row}"  # noqa: E731
         kept = kept_columns(block, self.options, row_name, is_typed=True)
         return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 

@@ -161,9 +161,9 @@ WAYS_OUT = {
     "texts with their keys": r"not zip: pass the texts of the pairs alone, \[text for _, text in pairs\]",
     "texts with their numbers": "not enumerate: pass the texts of the pairs alone",
     "items of a dictionary": "not dict_items: pass the texts of the pairs alone",
-    "generator of paths": r"not generator of \w+: pass a list of paths to ingest",
-    "generator of names of files": r"test_inputs\.py: a file, but .* pass a list of pathlib\.Path",
-    "array of names of files": r"test_inputs\.py: a file, but .* pass a list of pathlib\.Path",
+    "generator of paths": r"not generator of \w+: pass a list of pathlib\.Path or of URLs to ingest",
+    "generator of names of files": r"not \w+ of str: pass a list of pathlib\.Path or of URLs .* such as .*test_inputs",
+    "array of names of files": r"not \w+ of str_: pass a list of pathlib\.Path or of URLs .* such as .*test_inputs",
 }
 
 

@@ -50,7 +50,10 @@ class TableReader(InMemoryReader):
         first = 0
         for rows in self._parts:
             self._names |= dict.fromkeys(rows.names)
-            row_name = lambda row, first=first: f"table, row {first + row}"  # noqa: E731
+
+            def row_name(row: int, first: int = first) -> str:
+                return f"table, row {first + row}"
+
             values = rows.column(self.options.tokens or self.options.text, row_name)
             if self.options.key:
                 keys = rows.column(self.options.key, row_name)

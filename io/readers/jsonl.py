@@ -147,7 +147,10 @@ class JSONLinesReader(LineBasedReader):
                 replaced += [line] * any(replace_surrogates(text) != text for text in texts)
         kept = None
         if self.options.keep:
-            row_name = lambda row: f"{file.url}, line {lines[row]}"  # noqa: E731
+
+            def row_name(row: int) -> str:
+                return f"{file.url}, line {lines[row]}"
+
             fields = {name: values_at(objects, name) for name in self.options.keep}
             kept = {name: values_column(found, name, row_name, is_there) for name, (found, is_there) in fields.items()}
         large = pa.large_list(pa.string()) if self.options.tokens else pa.large_string()

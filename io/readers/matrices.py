@@ -151,7 +151,10 @@ def count_batches(
             block = scipy.sparse.csr_matrix(block)
         counts = whole_counts(block, matrix, first_row, options.binarize)
         keys = _keys(matrix, first_row, block.shape[0], file_name)
-        row_name = lambda row, first=first_row: f"{matrix.where}, row {first + row + 1}"  # noqa: E731
+
+        def row_name(row: int, first: int = first_row) -> str:
+            return f"{matrix.where}, row {first + row + 1}"
+
         yield from bag_batches(keys, block.indptr, block.indices.astype(np.int64), counts, names, row_name)
         first_row += block.shape[0]
 

@@ -93,7 +93,10 @@ class ParquetReader(Reader):
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
         values = column_at(block, self.options.tokens or self.options.text)
         keys = column_at(block, self.options.key) if self.options.key else None
-        row_name = lambda row: f"{file.url}, row {first_row + row}"  # noqa: E731
+
+        def row_name(row: int) -> str:
+            return f"{file.url}, row {first_row + row}"
+
         kept = kept_columns(block, self.options, row_name, is_typed=True)
         return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 

@@ -74,8 +74,6 @@ _READ_BY_NETWORKX = {
 _BEGINNINGS = {".net": (b"*",), ".json": (b"{", b"["), ".jsonl": (b"{", b"[")}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
-#: Numbers that may be years.
-_FIRST_YEAR, _LAST_YEAR = 1900, 2100
 #: Rows of a Parquet file whose names are converted at once.
 PARQUET_ROWS = 1 << 20
 
@@ -445,7 +443,7 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
     like_times = None
     if len(weights) > 3 and (steps >= 0).all() and np.count_nonzero(steps) > 1:
         like_times = f"rise from line to line, from {weights[0]:,.0f} to {weights[-1]:,.0f}, as times do"
-    if ((weights >= _FIRST_YEAR) & (weights <= _LAST_YEAR)).all():
+    if ((weights >= 1900) & (weights <= 2100)).all():
         like_times = f"are from {weights.min():.0f} to {weights.max():.0f}, as years are"
     if like_times and not found.is_weight_named and (weights % 1 == 0).all():
         found.notices.append(
@@ -477,7 +475,7 @@ def _are_times(values: np.ndarray) -> bool:
     if not np.isfinite(values).all():
         return False
     years, months, days = values // 10_000, values // 100 % 100, values % 100
-    are_dates = (values % 1 == 0) & (years >= _FIRST_YEAR) & (years <= _LAST_YEAR)
+    are_dates = (values % 1 == 0) & (years >= 1900) & (years <= 2100)
     return bool((are_dates & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
 
 

@@ -510,12 +510,17 @@ def check_free(store: Store, *kinds: str) -> None:
     if _OWN.isdisjoint(names):
         others = (name for name in names if not (name.startswith(".") or name.endswith(".lock")))
         if other := next((name for name in others if store.fs.isfile(store.where(name))), None):
-            warnings.warn(
-                f"{store.url}: this folder has other files, such as {other}; they are kept, but what is written there "
-                f"lies among them: better choose a folder of its own",
-                DataWarning,
-                stacklevel=3,
-            )
+            _warn_of_other(store.url, other)
+
+
+@cache  # commands look at a folder before they begin, and again
+def _warn_of_other(url: str, name: str) -> None:
+    warnings.warn(
+        f"{url}: this folder has other files, such as {name}; they are kept, but what is written there lies among "
+        f"them: better choose a folder of its own",
+        DataWarning,
+        stacklevel=4,
+    )
 
 
 def check_format(found: Any, kind: str, version: int, where: str, oldest: int | None = None) -> None:

@@ -3,6 +3,7 @@
 import mmap
 import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from corpusmill.io.errors import DataError, DataWarning
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine import memory
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import check_destination, open_files
+from corpusmill.pipeline.ingest.job import IngestOptions
 from corpusmill.pipeline.publishing.versions import Versions
 from helpers.documents import BOATS_AND_BREAD
 
@@ -31,11 +34,21 @@ def enter(folder):
         pass
 
 
+def command(folder):
+    """Run the command, which looks at the folder first, so that no cluster is started in vain."""
+    source = Path(folder).with_name("source.txt")
+    source.write_text("one fish\ntwo fish\n")
+    options = IngestOptions(overwrite=True)
+    check_destination(folder, open_files(str(source), folder, options), options)
+    ingest(str(source), folder, overwrite=True)
+
+
 WRITERS = {
     "corpus": lambda folder, corpus: ingest(["one fish"], folder, overwrite=True),
     "run": lambda folder, corpus: LDA(2, max_iter=1).fit(corpus, run=folder),
     "model": lambda folder, corpus: LDA(2, max_iter=1).fit(corpus).save(folder),
     "graph": lambda folder, corpus: ingest_graph(scipy.sparse.csr_array([[0, 1], [1, 0]]), folder),
+    "command": lambda folder, corpus: command(folder),
     "versions": lambda folder, corpus: enter(folder),
 }
 

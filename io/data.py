@@ -154,9 +154,8 @@ def _is_file(value: object) -> bool:
 
 def _has_columns(value: object) -> bool:
     """Return whether a value is a key with a row, a column or a group, as tables of pandas give them."""
-    return isinstance(value, list | tuple) and any(
-        hasattr(one, "__len__") and not isinstance(one, str) for one in value
-    )
+    parts = [one for one in value if not isinstance(one, str)] if isinstance(value, list | tuple) else []
+    return any(hasattr(one, "__len__") for one in parts)
 
 
 def _is_number(value: object) -> bool:

@@ -519,7 +519,7 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
     except NO_CAST as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
     names = column_names(data)
-    if hasattr(data, "loc") and names == list(data.index) and all(isinstance(name, str) for name in names):
+    if names and hasattr(data, "loc") and names == list(data.index) and all(isinstance(name, str) for name in names):
         raise DataError(f"table: its rows have the names of its columns, as those of a matrix: {MATRIX_ADVICE}")
     yield from _pairs_of_table(table, "table", options, found)
 
@@ -529,7 +529,6 @@ def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Fo
     names = table.column_names
     are_named = usual_columns(names) is not None or options.weight in names or (options.source and options.target)
     if len(names) > 3 and not are_named:
-        # It may be a matrix with a column for each node.
         raise DataError(
             f"{where}: {len(names)} columns, none of which are called source and target: name the columns of the two "
             f"nodes with --columns (in Python, ingest_graph(..., source=..., target=...)); if it is a matrix, "

@@ -150,18 +150,15 @@ def count_batches(
         if not scipy.sparse.issparse(block):
             block = scipy.sparse.csr_matrix(block)
         counts = whole_counts(block, matrix, first_row, options.binarize)
-        keys = _keys(matrix, first_row, block.shape[0], file_name)
+        if matrix.row_names is not None:
+            keys = matrix.row_names.slice(first_row, block.shape[0]).cast(pa.string())
+        elif file_name is None:
+            keys = number_keys(first_row, block.shape[0])
+        else:
+            keys = row_keys(file_name, first_row + 1, block.shape[0])
 
         def row_name(row: int, first: int = first_row) -> str:
             return f"{matrix.where}, row {first + row + 1}"
 
         yield from bag_batches(keys, block.indptr, block.indices.astype(np.int64), counts, names, row_name)
         first_row += block.shape[0]
-
-
-def _keys(matrix: RowBlocks, first: int, n_rows: int, file_name: str | None) -> pa.Array:
-    if matrix.row_names is not None:
-        return matrix.row_names.slice(first, n_rows).cast(pa.string())
-    if file_name is None:
-        return number_keys(first, n_rows)
-    return row_keys(file_name, first + 1, n_rows)

@@ -16,7 +16,8 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.lda import esca as esca_on_cpu
-from ....kernels.lda.counts import topic_totals
+from ....kernels.lda import priors
+from ....kernels.lda.counts import count_documents, topic_totals
 from ....kernels.lda.model import ModelBlock, TokenOrder
 from ...engine.algorithm import (
     Address,
@@ -31,13 +32,16 @@ from ...engine.algorithm import (
 )
 from ...engine.data import cut_blocks
 from ...engine.device import kernels
-from . import priors
 from .scores import TopicScores
 from .word_topics import PreviousTopics, TopicCounts, counted, gather_rows, kernel_blocks, uncounted
 
 #: Maximum number of shards if all workers have a CUDA device. It keeps the counts of a shard in a table of all words
 #: and topics, which takes long to clear and to compress.
 DEVICE_SHARDS = 64
+#: The smallest number of documents from which priors are learned by default. A few do not tell topics from chance.
+ENOUGH_DOCUMENTS = 1000
+#: Number of bins of the histogram of the counts in B, enough for counts up to 2^40.
+_WORD_BINS = int(priors.bins_of(np.array(1 << 40))) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +266,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Return histograms of the counts by document, in the epochs that learn priors."""
         if self.learn_priors == "none" or address.step % self.learn_every:
             return {}
-        return priors.document_histograms(chunk, z, self.n_topics, self.bins)
+        return document_histograms(chunk, z, self.n_topics, self.bins)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Replace the counts of a block: they are the sum of the counts of all shards, and the constant ones."""
@@ -276,7 +280,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Return the topic totals of a block and, to learn priors, the histogram of its counts."""
         totals = {"totals": topic_totals(block["topics"], block["counts"], self.n_topics)}
         if self.learn_priors != "none":
-            totals |= priors.word_histogram(block["counts"])
+            totals |= word_histogram(block["counts"])
         return totals
 
     def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
@@ -290,7 +294,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             return shared, metrics
         if sums:
             is_symmetric = self.learn_priors == "symmetric"
-            shared = shared | priors.learn(shared, totals | sums, self.n_words, is_symmetric)
+            shared = shared | learned_priors(shared, totals | sums, self.n_words, is_symmetric)
         metrics["alpha_sum"] = float(shared["alpha"].sum())
         metrics["beta"] = float(shared["beta"])
         return shared, metrics
@@ -298,3 +302,47 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def kernel_blocks(self, model: ModelView, chunk: Chunk | None = None, first: int = 0) -> Iterator[ModelBlock]:
         """Read the blocks one after another; see `word_topics.kernel_blocks`."""
         return kernel_blocks(model, self.bounds, self.n_words, chunk, first)
+
+
+# --- the priors alpha and beta, learned from histograms of counts (Minka 2000, equation 55) ---
+
+
+def document_bins(chunks: list[ChunkInfo]) -> int:
+    """Return the number of bins that histograms of document lengths need."""
+    longest = max((chunk.longest for chunk in chunks), default=0)
+    return int(priors.bins_of(np.array(longest))) + 1
+
+
+def document_histograms(chunk: Chunk | TokenOrder, z: np.ndarray, n_topics: int, n_bins: int) -> Arrays:
+    """Return histograms of the documents' topic counts and lengths, for topics ``z`` (T,) uint16 in word order."""
+    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+    topics = priors.topic_histogram(rows, n_topics, n_bins)
+    lengths = priors.histogram(np.diff(chunk.doc_ptr), n_bins)
+    return _as_arrays("topics", topics) | _as_arrays("lengths", lengths)
+
+
+def word_histogram(counts: np.ndarray) -> Arrays:
+    """Return the histogram of counts in B, (nnz,) int32."""
+    return _as_arrays("words", priors.histogram(counts, _WORD_BINS))
+
+
+def learned_priors(shared: Arrays, sums: Arrays, n_words: int, symmetric: bool) -> Arrays:
+    """Return the ``alpha`` (K,) float32 and ``beta`` that make the counted topics most likely.
+
+    ``sums`` has the histograms above, added up over all chunks and blocks.
+    """
+    topics = _from_arrays("topics", sums)
+    lengths = _from_arrays("lengths", sums)
+    words = _from_arrays("words", sums)
+    alpha = priors.learn_alpha(shared["alpha"], topics, lengths, symmetric)
+    beta = priors.learn_beta(float(shared["beta"]), words, shared["totals"], n_words)
+    return {"alpha": alpha.astype(np.float32), "beta": np.float64(beta)}
+
+
+def _as_arrays(name: str, histogram: priors.Histogram) -> Arrays:
+    """Return a histogram as named arrays, which the engine adds up."""
+    return {name: histogram.numbers, f"{name}_sums": histogram.sums}
+
+
+def _from_arrays(name: str, sums: Arrays) -> priors.Histogram:
+    return priors.Histogram(sums[name], sums[f"{name}_sums"])

@@ -24,10 +24,9 @@ from ..base.scikit_learn import RandomState
 from ..base.topics import TopicModel
 from ..other_names import explain_parameters
 from . import interop
-from .algorithm import LdaAlgorithm
+from .algorithm import ENOUGH_DOCUMENTS, LdaAlgorithm, document_bins
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .minibatch import MinibatchGibbs
-from .priors import ENOUGH_DOCUMENTS, document_bins
 from .samplers import SAMPLERS, choose
 from .word_topics import PreviousTopics, gather_rows, list_entries, merge_models, top_words
 

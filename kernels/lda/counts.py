@@ -485,3 +485,20 @@ def topic_totals(topics: np.ndarray, counts: np.ndarray, n_topics: int) -> np.nd
     for j in range(len(topics)):
         totals[topics[j]] += counts[j]
     return totals
+
+
+@kernel
+def copy_ranges(
+    topics: np.ndarray,
+    counts: np.ndarray,
+    starts: np.ndarray,
+    to_topics: np.ndarray,
+    to_counts: np.ndarray,
+    to_starts: np.ndarray,
+    lengths: np.ndarray,
+) -> None:
+    """Copy R ranges of sparse rows: ``starts``, ``to_starts`` and ``lengths`` are (R,) int64."""
+    for r in range(len(starts)):
+        for j in range(lengths[r]):
+            to_topics[to_starts[r] + j] = topics[starts[r] + j]
+            to_counts[to_starts[r] + j] = counts[starts[r] + j]

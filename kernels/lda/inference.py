@@ -192,23 +192,6 @@ def _move(theta: np.ndarray, fresh: np.ndarray, spread: np.float32, rows: WordWe
     return moved
 
 
-@kernel
-def copy_ranges(
-    topics: np.ndarray,
-    counts: np.ndarray,
-    starts: np.ndarray,
-    to_topics: np.ndarray,
-    to_counts: np.ndarray,
-    to_starts: np.ndarray,
-    lengths: np.ndarray,
-) -> None:
-    """Copy R ranges of sparse rows: ``starts``, ``to_starts`` and ``lengths`` are (R,) int64."""
-    for r in range(len(starts)):
-        for j in range(lengths[r]):
-            to_topics[to_starts[r] + j] = topics[starts[r] + j]
-            to_counts[to_starts[r] + j] = counts[starts[r] + j]
-
-
 # --- the likelihood of a whole document, estimated by particles from left to right ---
 
 #     p(w) ≈ Π_n (1/R) Σ_r Σ_k φ_{w_n, k} (n_k^(r) + α_k) / (n + Σ α)

@@ -19,8 +19,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.store import Arrays
 from ....io.words import find_word_ids, merge_vocabularies
 from ....kernels.lda.chunk_counts import ChunkTopics, count_chunks
-from ....kernels.lda.counts import WordCounts, topic_totals
-from ....kernels.lda.inference import copy_ranges
+from ....kernels.lda.counts import WordCounts, copy_ranges, topic_totals
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Merge, ModelView, PreviousModel
 from ...engine.device import kernels

@@ -142,6 +142,10 @@ def convergence_by_parts(
     values = {}
     for label, speedups in balance.items():
         values[f"time of the fewest parts over that of the most, {label}"] = speedups[-1] / speedups[0]
+        values |= {
+            f"P = {p}: speed-up of {counted_threads} threads, {label}": one
+            for p, one in zip(parts, speedups, strict=True)
+        }
     for label, one in found.items():
         values[f"{label}: CPU-seconds per pass"] = one.cpu_seconds[-1] / one.passes[-1]
         values[f"{label}: test log-likelihood after the last pass"] = one.values[-1]

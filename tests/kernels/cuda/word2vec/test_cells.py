@@ -11,6 +11,7 @@ from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells
 from corpusmill.kernels.word2vec import cells as cpu
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
+from corpusmill.pipeline.engine.training import MemoryPlan
 from corpusmill.pipeline.engine.worker.grid_training import DEVICE_SHARE, plan_grid
 from corpusmill.pipeline.models.skip_gram import grid_size
 from helpers.on_device import on_device
@@ -132,7 +133,7 @@ def test_blocks_that_do_not_fit_on_the_device_are_used_by_turns(tmp_path):
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=8, n_chunks=1, documents=4, length=5)
     algorithm = Word2Vec(8, 2, min_count=1, n_blocks=8, device="cuda")._algorithm(corpus)
-    job = SimpleNamespace(algorithm=algorithm, open=lambda data: data, data=corpus, held_bytes=1 << 40)
+    job = SimpleNamespace(algorithm=algorithm, open=lambda data: data, data=corpus, plan=MemoryPlan(held=1 << 40))
     phase = SimpleNamespace(job=job)
     cell = algorithm.cell_memory(corpus).device
     assert cell > 2 * 2 * 64 * 4  # two rows of each matrix, and pairs

@@ -119,7 +119,7 @@ def _kind_of_object(data: Any) -> Kind | None:
 def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
     """Return what ``data`` is, whose items begin with ``begun``. The last of these decides."""
     first = begun[-1] if begun else None
-    if _is_file(first):
+    if isinstance(first, os.PathLike):
         return Kind.UNKNOWN
     if is_missing(first) or isinstance(first, str):
         return Kind.DOCUMENTS
@@ -142,20 +142,22 @@ def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
 def _are_paths(data: Any) -> bool:
     if not isinstance(data, list | tuple) and (not hasattr(data, "__array__") or is_dask_collection(data)):
         return False
-    are_paths = (isinstance(one, os.PathLike) or (isinstance(one, str) and _URL.fullmatch(one)) for one in data)
-    return len(data) > 0 and all(are_paths)
+    # Texts of a column are documents, also if they are URLs.
+    may_be_urls = isinstance(data, list | tuple)
+    return len(data) > 0 and all(isinstance(one, os.PathLike) or (may_be_urls and _is_url(one)) for one in data)
 
 
-def _is_file(value: object) -> bool:
-    """Return whether a value is a path, or a text that is the name of a file and was probably meant to be read."""
-    # pathlib would raise an error for a long text, which is no name of a file.
-    return isinstance(value, os.PathLike) or (isinstance(value, str) and os.path.isfile(value))  # noqa: PTH113
+def _is_url(value: object) -> bool:
+    return isinstance(value, str) and _URL.fullmatch(value) is not None
 
 
 def _has_columns(value: object) -> bool:
     """Return whether a value is a key with a row, a column or a group, as tables of pandas give them."""
     parts = [one for one in value if not isinstance(one, str)] if isinstance(value, list | tuple) else []
-    return any(hasattr(one, "__len__") for one in parts)
+    return any(
+        isinstance(one, tuple) or (hasattr(one, "__len__") and (hasattr(one, "dtype") or is_table(one)))
+        for one in parts
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -308,7 +310,7 @@ def _way_out(given: Any, first: Any) -> str:
         (any(isinstance(one, bytes | bytearray) for one in (given, first)), "decoded text, such as data.decode()"),
         (any(isinstance(one, set | frozenset) for one in (given, first)), "a list in place of each set"),
         (hasattr(given, "collect"), "the table itself, given.collect()"),
-        (_is_file(first), f"a list of pathlib.Path or of URLs to ingest, for files such as {first}"),
+        (isinstance(first, os.PathLike), f"a list of pathlib.Path to ingest, for files such as {first}"),
         (isinstance(given, _PAIRS), "the texts of the pairs alone, [text for _, text in pairs]"),
         (is_list and isinstance(first[0], tuple), "bags of gensim as gensim.matutils.corpus2csc(bags).T"),
         (_has_columns(first), "the table itself"),

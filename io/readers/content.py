@@ -108,10 +108,7 @@ def check_one_format(source: object, formats: Mapping[str, SourceFile]) -> None:
     """Raise DataError if the files of a source have several formats, given with one file of each."""
     if len(formats) > 1:
         shown = ", ".join(f"{name} such as {formats[name].name}" for name in sorted(formats))
-        raise DataError(
-            f"{source}: files of several formats ({shown}); choose one with the option format, or name the files with "
-            f"a pattern"
-        )
+        raise DataError(f"{source}: files of several formats ({shown}); name the files of one format with a pattern")
 
 
 def check_encoding_name(name: str) -> None:

@@ -219,7 +219,7 @@ class _Parser:
         more = read_some(self._stream, max(BATCH_BYTES, len(self._buffer)), self.file)
         self._buffer += more
         if codecs.BOM_UTF8 in self._buffer:  # files that were joined have further marks
-            self._buffer = re.sub(b"(?m)^" + codecs.BOM_UTF8, b"", self._buffer)
+            self._buffer = re.sub(rb"(?:(?<=[\r\n])|\A)" + codecs.BOM_UTF8, b"", self._buffer)
         if not more:
             self._is_end = True
             if self._buffer and not self._buffer.endswith((b"\n", b"\r")):

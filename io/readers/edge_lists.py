@@ -182,7 +182,7 @@ _LINES_BELOW_HEADER = 100
 #: The first line of a file of KONECT: its direction, and its weights.
 _KONECT = re.compile(rb"%\s*(sym|asym|bip)\s+\w+\s*")
 #: How files of Graphviz begin.
-_GRAPHVIZ = re.compile(rb"\s*(strict\s+)?(di)?graph\b[^,;\t]*\{", re.IGNORECASE)
+_GRAPHVIZ = re.compile(rb"\s*(strict\s+)?(di)?graph\b[^,;\t]*\{(?!['}])", re.IGNORECASE)
 #: What files of SNAP say of their direction.
 _SNAP = re.compile(rb"#\s*(Undirected|Directed) graph", re.IGNORECASE)
 

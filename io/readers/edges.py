@@ -518,17 +518,20 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
         table = pa.Table.from_batches(batches) if (batches := list(arrow_batches(data))) else pa.table({})
     except NO_CAST as error:
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
-    names = column_names(data)
-    if names and hasattr(data, "loc") and names == list(data.index) and all(isinstance(name, str) for name in names):
+    if hasattr(data, "loc") and len(data) == len(names := column_names(data)) and list(map(str, data.index)) == names:
         raise DataError(f"table: its rows have the names of its columns, as those of a matrix: {MATRIX_ADVICE}")
-    yield from _pairs_of_table(table, "table", options, found)
+    yield from _pairs_of_table(table, "table", options, found, in_memory=True)
 
 
-def _pairs_of_table(table: pa.Table, where: str, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
+def _pairs_of_table(
+    table: pa.Table, where: str, options: EdgeOptions, found: Found, in_memory: bool = False
+) -> Iterator[Pairs]:
     """Yield the edges of a table. ``where`` names it in errors (DataError)."""
     names = table.column_names
-    are_named = usual_columns(names) is not None or options.weight in names or (options.source and options.target)
-    if len(names) > 3 and not are_named:
+    is_named = usual_columns(names) is not None or options.source or options.target
+    # A matrix may have a column with the names of its rows.
+    is_square = table.num_rows in (len(names), len(names) - 1)
+    if len(names) > 3 and not is_named and (is_square or in_memory):
         raise DataError(
             f"{where}: {len(names)} columns, none of which are called source and target: name the columns of the two "
             f"nodes with --columns (in Python, ingest_graph(..., source=..., target=...)); if it is a matrix, "

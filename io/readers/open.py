@@ -103,7 +103,7 @@ _EXTENSIONS = EXTENSIONS | {
     ".h5": "10x-h5",
 }
 #: Names of matrices that 10x Genomics' programs write, also in collections such as GEO.
-_OF_TENX = re.compile(r"(^|[/_.-])matrix\.mtx(\.gz)?$")
+_OF_TENX = re.compile(r"(^|/)(GS[EM]\d+_(\w+[_.-])?)?matrix\.mtx(\.gz)?$")
 _ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
 #: Allowed values of options.
 _CHOICES = {

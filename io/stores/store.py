@@ -57,7 +57,7 @@ JsonObject = dict[str, Any]
 #: Kinds of stores of data. The file ``<kind>.json`` is written last, so it stands for the whole store.
 DATA_KINDS = ("corpus", "matrix", "graph")
 #: Names that show that this package writes in a folder, also before a store is complete.
-_OWN = {f"{kind}.json" for kind in (*DATA_KINDS, "run", "model")} | {"HEAD", ".work"}
+_OWN = {f"{kind}.json" for kind in (*DATA_KINDS, "run", "model")} | {"nodes.parquet", "HEAD", ".work"}
 
 #: A user name with a password, as in "s3://user:password@host". A colon before a port does not match, nor does the one
 #: in "simplecache::s3://", which joins two URLs.

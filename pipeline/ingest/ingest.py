@@ -215,7 +215,19 @@ def _checked_words(vocabulary: Sequence[str]) -> list[str]:
 def _open_reader(data: Data, corpus_url: str, options: IngestOptions, names: Sequence[str] | None) -> Reader:
     if data.kind is Kind.PATH:
         return open_files(data.value, corpus_url, options)
+    if isinstance(data.value, list | tuple):
+        _check_for_file_names(data.value)
     return open_in_memory(data, options, names)
+
+
+def _check_for_file_names(documents: Sequence[object]) -> None:
+    """Raise DataError if the first document is the name of a file, which was probably meant to be read."""
+    first = documents[0] if documents else None
+    # pathlib would raise an error for a long text, which is no name of a file.
+    if isinstance(first, str) and os.path.isfile(first):  # noqa: PTH113
+        raise DataError(
+            f"{first}: a file, but the strings of a list are documents; pass a list of pathlib.Path or URLs for files"
+        )
 
 
 def open_files(source: Paths, corpus_url: str, options: IngestOptions) -> Reader:

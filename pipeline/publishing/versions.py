@@ -145,7 +145,8 @@ class Versions:
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
         """Become the owner; yield a function that raises Locked if another process has taken over meanwhile."""
-        check_free(self.store, *DATA_KINDS, "run", "model")
+        if not self.store.exists("HEAD"):
+            check_free(self.store, *DATA_KINDS, "run", "model")
         with acquire_lock(self.store, "retrain.lock", BUSY) as check:
             self.store.delete_leftovers()
             head = take_over(self.store, "HEAD", BUSY, lambda found: parse_head(found, self.url).as_json())

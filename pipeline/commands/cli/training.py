@@ -42,7 +42,8 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
     documents = None
     corpus = None
     with job_metrics(config, config.run.url) as job:
-        check_training(config, makes_corpus=config.source is not None)
+        with library_warnings():
+            check_training(config, makes_corpus=config.source is not None)
         if config.source is not None:
             with library_warnings():
                 documents = open_documents(config, overwrite)
@@ -187,7 +188,8 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
     from ..actions.train import check_training
 
     with job_metrics(config, config.run.url) as job:
-        check_training(config)
+        with library_warnings():
+            check_training(config)
         with open_session(config, as_json) as session:
             trained = _train(config, session, job, overwrite)
     show.result(trained, as_json, lambda: show.training(trained))

@@ -331,7 +331,7 @@ def test_a_list_may_mix_urls_and_paths_of_files(tmp_path):
 
 def test_a_list_of_the_names_of_files_is_refused_with_the_way_out(tmp_path):
     (tmp_path / "a.txt").write_text("one fish\n")
-    with pytest.raises(DataError, match=r"pass a list of pathlib\.Path or of URLs .*a\.txt"):
+    with pytest.raises(DataError, match=r"a\.txt: a file, .* pass a list of pathlib\.Path"):
         ingest([str(tmp_path / "a.txt")], str(tmp_path / "corpus"))
 
 

@@ -140,11 +140,11 @@ def _kind_of_items(begun: Sequence[Any], data: Any) -> Kind:
 
 
 def _are_paths(data: Any) -> bool:
-    if not isinstance(data, list | tuple) and (not hasattr(data, "__array__") or is_dask_collection(data)):
-        return False
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(one, os.PathLike) or _is_url(one) for one in data)
     # Texts of a column are documents, also if they are URLs.
-    may_be_urls = isinstance(data, list | tuple)
-    return len(data) > 0 and all(isinstance(one, os.PathLike) or (may_be_urls and _is_url(one)) for one in data)
+    is_column = hasattr(data, "__array__") and not is_dask_collection(data)
+    return is_column and len(data) > 0 and all(isinstance(one, os.PathLike) for one in data)
 
 
 def _is_url(value: object) -> bool:
@@ -153,11 +153,11 @@ def _is_url(value: object) -> bool:
 
 def _has_columns(value: object) -> bool:
     """Return whether a value is a key with a row, a column or a group, as tables of pandas give them."""
-    parts = [one for one in value if not isinstance(one, str)] if isinstance(value, list | tuple) else []
-    return any(
-        isinstance(one, tuple) or (hasattr(one, "__len__") and (hasattr(one, "dtype") or is_table(one)))
-        for one in parts
-    )
+    if not isinstance(value, list | tuple):
+        return False
+    # Numbers of NumPy have a dtype too, but no length.
+    sized = [one for one in value if hasattr(one, "__len__") and not isinstance(one, str)]
+    return any(isinstance(one, tuple) or hasattr(one, "dtype") or is_table(one) for one in sized)
 
 
 def _is_number(value: object) -> bool:

@@ -112,7 +112,7 @@ def linear_scores(model: Node2Vec, edges: np.ndarray, most: int = MAX_EDGES) -> 
 
 
 def in_either_order(pairs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the pairs of nodes (n, 2), about half of them, drawn at random, with their two nodes exchanged."""
+    """Return pairs of nodes (n, 2) in which a random half of the pairs have their two nodes exchanged."""
     return np.where(rng.random((len(pairs), 1)) < 0.5, pairs, pairs[:, ::-1])
 
 

@@ -69,8 +69,8 @@ def check_options_of_format(
     for field in fields(options):
         formats = formats_of_option.get(field.name, (format_name,))
         if format_name not in formats and getattr(options, field.name) not in (field.default, []):
-            name = field.name + " (--columns)" * (field.name in ("source", "target"))  # of edges
-            raise ValueError(f"{name} applies to {', '.join(formats)}, but {source} is {format_name}")
+            option = " (--columns)" if field.name in ("source", "target") else ""  # of the command graph
+            raise ValueError(f"{field.name}{option} applies to {', '.join(formats)}, but {source} is {format_name}")
 
 
 def wanted_columns(options: ReadOptions) -> list[str]:
@@ -324,9 +324,9 @@ def values_at(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[list[Any], 
 
 
 def field_names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all fields of some objects, each once; an object that is a value gives those of its fields.
+    """Return the names of all fields that occur in some JSON objects, each once.
 
-    "article.body" is such a name.
+    The field ``body`` of an object in the field ``article`` is "article.body".
     """
     names: dict[str, None] = {}
     for row in rows:

@@ -30,7 +30,7 @@ _MARKUP = re.compile(
 )
 
 #: Formats of tables and matrices by the extensions of their files.
-EXTENSIONS = {
+TABLE_EXTENSIONS = {
     ".npz": "npz",
     ".mtx": "matrixmarket",
     ".mm": "matrixmarket",

@@ -20,7 +20,7 @@ from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
 from .batches import NO_CAST, check_options_of_format
-from .content import EXTENSIONS, check_encoding, check_one_format, format_by_content, read_beginning
+from .content import TABLE_EXTENSIONS, check_encoding, check_one_format, format_by_content, read_beginning
 from .dialect import check_characters
 from .edge_lists import (
     MATRIX_ADVICE,
@@ -163,7 +163,7 @@ def _format_of(file: SourceFile, options: EdgeOptions) -> str:
             f"{file.url}: its name ends in {file.extension}; read it with {function} and pass the graph in Python, or "
             f"let its name end in another way if it is a list of edges (in Python, ingest_graph(..., format='edges'))"
         )
-    return format_by_content(file, EXTENSIONS.get(file.extension, "edges"))
+    return format_by_content(file, TABLE_EXTENSIONS.get(file.extension, "edges"))
 
 
 # --- matrices ---

@@ -18,7 +18,7 @@ from ..matrices.memory import matrix_of, row_blocks
 from .batches import Batch, ReadOptions, check_options_of_format
 from .content import (
     CHECKED_FILES,
-    EXTENSIONS,
+    TABLE_EXTENSIONS,
     check_encoding,
     check_encoding_name,
     check_is_text,
@@ -89,7 +89,7 @@ FORMATS_OF_OPTION = {
     **dict.fromkeys(("delimiter", "quote", "escape", "columns"), ("csv",)),
     **dict.fromkeys(("names", "feature_type"), ("10x-h5", "10x-mtx")),
 }
-_EXTENSIONS = EXTENSIONS | {
+_EXTENSIONS = TABLE_EXTENSIONS | {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",

@@ -95,8 +95,7 @@ def keep_freed_memory(limit: int) -> bool:
     Dask starts workers with a setting that returns all memory to the system at once. The system then provides new pages
     for each array, which takes up to a quarter of an epoch. An array of more than KEPT_ARRAY_BYTES is kept only if
     there was a gap for it. So the end of the heap, in bytes a share of the memory limit, ``limit``, is kept for such
-    arrays, if the thread uses the heap and not an arena of its own. Gaps below other arrays stay until
-    `return_freed_memory`.
+    arrays. Gaps below other arrays stay until `return_freed_memory`.
     """
     set_option = c_function("mallopt")
     if set_option is None:

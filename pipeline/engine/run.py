@@ -51,7 +51,7 @@ _STEP_FOLDER = re.compile(r"(\d{6,})-(\d{4,})")
 
 @dataclass(frozen=True)
 class RunHead:
-    """The content of HEAD."""
+    """Which step of a run is committed, and who owns the run: the content of its file HEAD."""
 
     #: The last committed step: 0 before the first sweep, -1 if not even the first model is committed.
     step: int = -1

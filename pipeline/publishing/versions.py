@@ -86,7 +86,7 @@ class VersionFacts(TypedDict):
 
 
 class VersionRecord(VersionFacts):
-    """The content of version.json."""
+    """What is known of a published version, as version.json of its folder has it."""
 
     kind: str
     format: int

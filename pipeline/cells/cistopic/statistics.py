@@ -28,7 +28,7 @@ COLUMNS = 1 << 16
 
 
 class Statistics(TypedDict):
-    """The content of the file of statistics."""
+    """Measures of one model that help to choose the number of topics, as its file of statistics has them."""
 
     Arun_2010: float
     Cao_Juan_2009: float

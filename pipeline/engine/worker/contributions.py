@@ -340,11 +340,16 @@ def merge_blocks(
         return sums.total()
 
 
+def blocks_at_once(sources: list[Source], n_blocks: int) -> int:
+    """Return of how many blocks the deltas are fetched at the same time: about FETCH_BYTES from the largest source."""
+    largest = max(source.nbytes for source in sources)
+    return max(1, FETCH_BYTES * n_blocks // max(1, largest))
+
+
 def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch) -> list[AppliedBlock]:
     """Merge the deltas of some blocks, and write the blocks' next arrays. Raises ContributionLost."""
     applied = []
-    largest = max(source.nbytes for source in sources)
-    at_once = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
+    at_once = blocks_at_once(sources, len(phase.blocks))
     device = DeviceCounts()
     transfers = Transfers(phase)
     with transfers.opened():

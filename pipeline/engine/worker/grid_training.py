@@ -28,7 +28,7 @@ from ..device import DeviceCounts, bring_back, takes_from_device
 from ..grid import AnyCellAlgorithm, Cell, ChunkGridAlgorithm, Grid, GridAlgorithm
 from ..memory import UNLIMITED
 from .buffers import start
-from .contributions import FETCH_BYTES, Fetch, Source, merge_blocks
+from .contributions import Fetch, Source, blocks_at_once, merge_blocks
 from .held import HeldArrays, Key, release_mapped
 from .tasks import AppliedBlock, StepModel, Stopwatch, SweepPhase, check_finite, write_block
 from .transfers import Transfers
@@ -187,8 +187,7 @@ class GridTrainer:
         if isinstance(self._algorithm, ChunkGridAlgorithm):
             _wait_for([start(threads, self._begin_row, self._algorithm, row) for row in self._rows])
             return
-        largest = max(source.nbytes for source in sources)
-        at_once = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
+        at_once = blocks_at_once(sources, self._grid.n_blocks)
         for first in range(self._rows.start, self._rows.stop, at_once):
             rows = list(range(first, min(first + at_once, self._rows.stop)))
             deltas = merge_blocks(self._plan.phase, rows, sources, fetch, self._device)

@@ -32,6 +32,7 @@ from ...engine.executors import Executor, executor_for
 from ...engine.memory import limit_for, usable_bytes
 from ...engine.worker.buffers import CACHE
 from ...formatting import format_bytes
+from ...ingest.destination import OTHER_STORES
 from ...ingest.steps import default_chunk_tokens
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def write_walks(
     store = Store(url)
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
-    check_free(store, "matrix", "graph", "run", "model")
+    check_free(store, *OTHER_STORES)
     about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     executor = executor_for(client)

@@ -145,6 +145,15 @@ def test_the_digests_of_a_figure_are_those_of_what_it_imports_from_the_papers():
     }  # fmt: skip
 
 
+def test_the_digest_is_that_of_code_without_comments_and_docstrings():
+    code = b"def f(x):\n    return 'a # b'\n"
+    documented = (
+        b'"""A module."""\n\n\ndef f(x):  # twice\n    """Return\n    text."""\n    # Why.\n    return \'a # b\'\n'
+    )
+    assert sources.code_of(documented) == sources.code_of(code)
+    assert sources.code_of(code.replace(b"# b", b"# c")) != sources.code_of(code)
+
+
 @pytest.mark.slow
 def test_the_page_has_the_values_of_the_records_and_what_they_say_about_the_claims(tmp_path, subtests):
     pytest.importorskip("matplotlib")

@@ -59,8 +59,8 @@ def test_tasks_reuse_the_memory_of_arrays(client):
 
 @pytest.mark.slow
 def test_large_arrays_share_memory_of_five_percent_of_the_limit():
-    # Whether there is a gap for an array as large as this depends on what the worker had made before, in which threads.
-    # In some workers each array is mapped anew, so three may try.
+    # The C library decides whether there is a gap for an array as large as this. A few of many workers had none, so
+    # three may try.
     nbytes = int(KEPT_SHARE / 2 * LIMIT)
     found = []
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:

@@ -138,7 +138,8 @@ def cluster_of():
     def is_scaled(workers):
         cluster.scale(workers)
         deadline = time.monotonic() + 30
-        while client.run_on_scheduler(_running) != workers:
+        # Workers that are leaving count, too: the scheduler would still send them what all workers have to run.
+        while client.run_on_scheduler(_workers) != (workers, workers):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.05)
@@ -160,8 +161,8 @@ def cluster_of():
         yield client_of
 
 
-def _running(dask_scheduler):
-    return len(dask_scheduler.running)
+def _workers(dask_scheduler):
+    return len(dask_scheduler.running), len(dask_scheduler.workers)
 
 
 def _executing(dask_worker):

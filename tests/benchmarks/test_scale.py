@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from corpusmill.pipeline.engine.memory import PROCESS_BYTES
 
 from benchmarks.scale import extrapolation, memory_plan
 from benchmarks.scale.cluster import SmallCache
@@ -51,4 +52,6 @@ def test_no_worker_needs_more_memory_than_its_plan(tmp_path):
     rows = json.loads(target.read_text())
     assert len(rows) == 6
     for row in rows:
-        assert 0.4 * row["planned"] < row["peak"] <= row["planned"] <= row["limit"], row
+        # Python with its libraries, which is most of these small plans, takes half of its share on some systems.
+        arrays = row["planned"] - PROCESS_BYTES
+        assert 0.5 * arrays < row["peak"] <= row["planned"] <= row["limit"], row

@@ -483,13 +483,14 @@ class _Engine:
         """Return the scores of the model after a step; none if it is not due. ``rows`` includes that of the step."""
         if not self._is_scored(step, rows):
             return {}
+        started = time.perf_counter()
         # The tasks that score read the shared arrays from the store.
         self._store_shared(step)
         metrics = self._score(self.data, step, held_out=False)
         held_out = self.training.held_out
         if held_out is not None and held_out.n_tokens:
             metrics |= self._score(held_out, step, held_out=True)
-        return metrics
+        return metrics | {"seconds_evaluate": time.perf_counter() - started}
 
     def _score(self, data: TrainingData, step: int, held_out: bool) -> Metrics:
         # The step at which each chunk was swept last; 0 for chunks that never are.

@@ -88,7 +88,11 @@ def time_bars(rows: Sequence[MetricRow]) -> list[Bar]:
         return []
     causes = ("seconds_kernel", "seconds_read", "seconds_write")
     merging = sum_of(rows, "seconds_merge")
-    epochs = {"sweeping": max(0.0, total - merging), "merging and applying": merging}
+    epochs = {
+        "sweeping": max(0.0, total - merging),
+        "merging and applying": merging,
+        "evaluating": sum_of(rows, "seconds_evaluate"),
+    }
     return [
         _bar_of("Where the workers' time went", {METRIC_LABELS[cause]: sum_of(rows, cause) for cause in causes}),
         _bar_of("Where the epochs' time went", epochs),

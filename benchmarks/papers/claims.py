@@ -28,6 +28,8 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?")
 MULTIPLE = re.compile(r"(?P<factor>[\d.]+) times (?P<label>.+)")
 WORDS = {"<": "below", ">": "above", "is": "equal to"}
 MIRRORED = {"<": ">", ">": "<", "is": "is"}
+#: What stands in the place of a value that is NaN.
+NOT_REACHED = "not reached"
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,10 @@ class Comparison:
     @property
     def failure(self) -> str:
         """How far the value is from where it should be."""
-        by_how_much = "" if math.isnan(self.distance) else f": it is off by {self.distance:.2g}"
-        return f"{self.subject} is {shown(self.value.middle)}, not {self.side}{by_how_much}"
+        if math.isnan(self.distance):
+            label = self.subject if math.isnan(self.value.middle) else self.limit_text.removesuffix(f", {NOT_REACHED}")
+            return f"{label} was {NOT_REACHED}"
+        return f"{self.subject} is {shown(self.value.middle)}, not {self.side}: it is off by {self.distance:.2g}"
 
     @property
     def doubt(self) -> str:
@@ -195,5 +199,5 @@ def fits(label: str, pattern: str) -> bool:
 def shown(value: float) -> str:
     """Return a value with four digits; large ones without decimals."""
     if math.isnan(value):
-        return "not a number"
+        return NOT_REACHED
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

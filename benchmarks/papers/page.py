@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.common import figure_grid
 from benchmarks.papers import sources
-from benchmarks.papers.claims import Ruling, Verdict
+from benchmarks.papers.claims import NOT_REACHED, Ruling, Verdict
 from benchmarks.papers.registry import KINDS, TURNS, Chart, Curve, Figure, Measured, compared
 from benchmarks.record import machine
 
@@ -124,7 +124,10 @@ def rows_of(
             # There is nothing beside it that could differ.
             kind = ", ".join(word for word in kind.split(", ") if not word.startswith(("other ", "measured in")))
         low_to_high = " to ".join(map(number, spread.get(label, ())))
-        rows.append(Row(label, number(figure.paper.get(label)), number(values.get(label)), low_to_high, kind))
+        paper = number(figure.paper.get(label))
+        if label in figure.deviations:
+            paper += f" ± {number(figure.deviations[label])}"
+        rows.append(Row(label, paper, number(values.get(label)), low_to_high, kind))
     return rows + [Row(label, number(value), "", "", "only in the paper") for label, value in figure.paper_only.items()]
 
 
@@ -135,7 +138,7 @@ def number(value: float | str | None) -> str:
     if isinstance(value, str):
         return value
     if value != value:
-        return "not reached"
+        return NOT_REACHED
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1000:
@@ -199,7 +202,7 @@ def draw(charts: list[Chart]) -> bytes:
             label_steps(axis.yaxis)
             if chart.bars:
                 # Lengths of bars mean nothing on this axis, but its steps do if it begins with a power of ten.
-                values = np.concatenate([curve.y for curve in chart.curves])
+                values = np.concatenate([np.append(curve.y, [low for low, _ in curve.ends]) for curve in chart.curves])
                 axis.set_ylim(bottom=10 ** np.floor(np.log10(values[values > 0].min())))
         axis.grid(alpha=0.25)
         if legend_lines(chart):
@@ -249,15 +252,18 @@ def draw_curve(axis, curve: Curve) -> None:
 
 
 def draw_bars(axis, chart: Chart) -> None:
-    """Draw groups of bars side by side, one group for each name; bars of the paper are hatched."""
+    """Draw groups of bars side by side, one group for each name, with their spread; bars of the paper are hatched."""
     names = list(chart.curves[0].x)
     width = 0.8 / len(chart.curves)
     for place, curve in enumerate(chart.curves):
         left = np.arange(len(names)) + (place - (len(chart.curves) - 1) / 2) * width
-        if curve.from_paper:
-            axis.bar(left, curve.y, width, label=curve.label, color="0.85", edgecolor="0.4", hatch="//")
-        else:
-            axis.bar(left, curve.y, width, label=curve.label)
+        style = {"color": "0.85", "edgecolor": "0.4", "hatch": "//"} if curve.from_paper else {}
+        axis.bar(left, curve.y, width, label=curve.label, **style)
+        heights, ends = np.array(curve.y, float), np.array(curve.ends, float).reshape(-1, 2)
+        several = np.flatnonzero(ends[:, 0] != ends[:, 1])
+        if len(several):
+            lines = np.abs(ends[several] - heights[several, None]).T
+            axis.errorbar(left[several], heights[several], lines, fmt="none", ecolor="black", elinewidth=1, capsize=2)
     longest = max(map(len, names))
     rotation = 30 if longest * len(names) > 40 else 0
     axis.set_xticks(np.arange(len(names)), names, rotation=rotation, ha="right" if rotation else "center", fontsize=8)
@@ -360,7 +366,7 @@ def entry_of(figure: Figure, result: dict | None) -> dict:
     charts = [
         Chart(**chart | {"curves": [Curve(**c) for c in chart["curves"]]}) for chart in result["measured"]["charts"]
     ]
-    charts += compared(figure, values)
+    charts += compared(figure, values, spread)
     return {
         "figure": figure,
         "result": result,

@@ -54,6 +54,7 @@ class Curve:
     x: Sequence[float] | Sequence[str]
     y: Sequence[float]
     from_paper: bool = False  # drawn dashed, or hatched
+    ends: Sequence[tuple[float, float]] = ()  # of bars: the smallest and the largest value of each
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Figure:
     turns: int = TURNS  # runs, each with a seed of its own
     claims: tuple[Claim, ...] = ()
     paper_only: Mapping[str, float | str] = field(default_factory=dict)  # printed values that nothing here compares to
+    names: Mapping[str, str] = field(default_factory=dict)  # what labels of the function are called in this paper
+    deviations: Mapping[str, float] = field(default_factory=dict)  # printed standard deviations of printed values
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -108,6 +111,15 @@ class Figure:
     def kind(self, label: str) -> str:
         """Return the kind of a value, such as "CPU time, other hardware"."""
         return next(kind for pattern, kind in self.kinds.items() if fits(label, pattern))
+
+    def named(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Return values by the labels that this paper uses."""
+        renamed = {}
+        for label, value in values.items():
+            for name, own in self.names.items():
+                label = label.replace(name, own)
+            renamed[label] = value
+        return renamed
 
     @property
     def is_timed(self) -> bool:
@@ -125,7 +137,8 @@ class Figure:
             chosen |= self.quick
         chosen |= changed
         seeds = range(1, 2 if session.quick else self.turns + 1)
-        measured = medians([self.run(replace(session, seed=seed, figures={}), **chosen) for seed in seeds])
+        runs = [self.run(replace(session, seed=seed, figures={}), **chosen) for seed in seeds]
+        measured = medians([replace(run, values=self.named(run.values), spread=self.named(run.spread)) for run in runs])
         if session.quick:
             chosen = {name: value for name, value in chosen.items() if name in self.quick or name not in SIZES}
         return chosen, measured
@@ -168,7 +181,9 @@ def middle_of(charts: Sequence[Chart]) -> Chart:
         x, y = ([getattr(other, axis)[:points] for other in same] for axis in "xy")
         names = any(isinstance(value, str) for value in x[0])
         x = x[0] if names else np.sort(x, axis=0)[len(same) // 2].tolist()
-        curves.append(replace(curve, x=x, y=np.sort(y, axis=0)[len(same) // 2].tolist()))
+        low, *_, high = ordered = np.sort(y, axis=0).tolist()
+        ends = tuple(zip(low, high, strict=True)) if charts[0].bars and low != high else ()
+        curves.append(replace(curve, x=x, y=ordered[len(same) // 2], ends=ends))
     return replace(charts[0], curves=curves)
 
 
@@ -190,12 +205,13 @@ def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure]
             turns=run.turns,
             claims=claims,
             paper_only=text.pop("only in the paper", {}),
+            deviations=text.pop("standard deviations", {}),
             **({"unit": "", "bars": "", "paper": {}} | text),
         )
     return figures, not_measured
 
 
-def compared(figure: Figure, ours: Mapping[str, float]) -> list[Chart]:
+def compared(figure: Figure, ours: Mapping[str, float], spread: Mapping[str, Sequence[float]]) -> list[Chart]:
     """Return a panel with bars of the paper and of ours for the values that both have; none without such values."""
     pairs = []
     for label, value in figure.paper.items():
@@ -204,9 +220,14 @@ def compared(figure: Figure, ours: Mapping[str, float]) -> list[Chart]:
     if not figure.bars or not pairs:
         return []
     labels, theirs, own = zip(*pairs, strict=True)
+    theirs_ends = []
+    for label, value, _ in pairs:
+        deviation = figure.deviations.get(label, 0)
+        theirs_ends.append((value - deviation, value + deviation))
+    own_ends = [tuple(spread.get(label, (value, value))) for label, _, value in pairs]
     differences = dict.fromkeys(word for label in labels for word in figure.kind(label).split(", ")[1:])
     name = f"paper ({', '.join(differences)})" if differences else "paper"
-    curves = [Curve(name, labels, theirs, from_paper=True), Curve("ours", labels, own)]
+    curves = [Curve(name, labels, theirs, True, theirs_ends), Curve("ours", labels, own, ends=own_ends)]
     wide = max(*theirs, *own) > WIDE_RANGE * min(*theirs, *own)
     return [Chart("paper and ours", "", figure.bars, curves, bars=True, y_log=wide)]
 

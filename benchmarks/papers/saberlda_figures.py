@@ -130,7 +130,7 @@ def race(
     topics: int = 1000,
     seconds: float = 4.0,
     peer_seconds: float = 10.0,
-    systems: tuple[str, ...] = ("esca", "esca as published", "warp", "auto", "tomotopy"),
+    systems: tuple[str, ...] = ("esca", "esca as published", "warp", "warp then esca", "gibbs", "tomotopy"),
     corpora: tuple[str, ...] = ("nips",),
     tokens: int = 350_000,
     test_documents: int = 15,
@@ -140,7 +140,8 @@ def race(
         "esca": Corpusmill,
         "esca as published": partial(Corpusmill, leave_out=False),
         "warp": Warp,
-        "auto": SYSTEMS["auto"],
+        "warp then esca": SYSTEMS["auto"],
+        "gibbs": SYSTEMS["gibbs"],
         "tomotopy": SYSTEMS["tomotopy"],
     }
     values = {}
@@ -152,17 +153,28 @@ def race(
             limit = peer_seconds if name == "tomotopy" else seconds
             curves[name] = curve_of(makers[name](train, topics, 1, seed=session.seed), first, second, limit)
             values[f"{corpus}: {name}, last likelihood"] = curves[name][-1][2]
-        goal = curves[systems[-1]][-1][2]
-        total = curves[systems[-1]][-1][1]
-        for name in systems[:-1]:
-            values[f"{corpus}: time of {systems[-1]} over that of {name}"] = total / seconds_to(curves[name], goal)
+        *ours, peer = systems
+        goal = curves[peer][-1][2]
+        for name in ours:
+            ratio = seconds_to(curves[peer], goal) / seconds_to(curves[name], goal)
+            values[f"{corpus}: time of {peer} over that of {name}"] = ratio
+        for name, other in [*DIFFERENCES, *((name, peer) for name in ours)]:
+            if name in curves and other in curves:
+                difference = curves[name][-1][2] - curves[other][-1][2]
+                values[f"{corpus}: last likelihood of {name} minus {other}"] = difference
         panel = [Curve(name, [c[1] for c in one], [c[2] for c in one]) for name, one in curves.items()]
+        ends = [find(c[1] for one in curves.values() for c in one) for find in (min, max)]
+        panel.append(Curve(f"goal: last likelihood of {peer}", ends, [goal, goal]))
         charts.append(Chart(corpus, "CPU-seconds of training", "held-out log-likelihood per token", panel, x_log=True))
     return Measured(values, charts)
 
 
+#: Pairs of systems whose last likelihoods are compared.
+DIFFERENCES = (("esca", "esca as published"), ("warp", "esca as published"), ("warp", "esca"))
+
+
 def seconds_to(curve: list[tuple[float, float, float]], goal: float) -> float:
-    """Return the CPU-seconds until a likelihood was reached; NaN if it was not."""
+    """Return the CPU-seconds until a likelihood was first reached; NaN if it was not."""
     _, seconds, likelihoods = zip(*curve, strict=True)
     best = np.maximum.accumulate(likelihoods)
     return float("nan") if best[-1] < goal else float(np.interp(goal, best, seconds))
@@ -170,7 +182,7 @@ def seconds_to(curve: list[tuple[float, float, float]], goal: float) -> float:
 
 def many_topics(
     session: Session,
-    topics: tuple[int, ...] = (1000, 3000, 10_000),
+    topics: tuple[int, ...] = (1000, 3000, 5000, 10_000),
     passes: int = 8,
     corpus: str = "wikipedia",
     tokens: int = 700_000,
@@ -184,16 +196,19 @@ def many_topics(
     for K in topics:
         system = Corpusmill(train, K, 1, seed=session.seed)
         clock = Clock()
-        points = []
+        points = {}
         for number in range(1, passes + 1):
             clock.time(system.run)
-            if number in (1, 2, 4, 8, passes):
-                points.append((clock.cpu, likelihood(system, first, second)))
+            if number in (1, 2, 4, 8, passes // 2, passes):
+                points[number] = (clock.cpu, likelihood(system, first, second))
         rates[K] = passes * int(train.sum()) / clock.cpu / 1e6
         values[f"K = {K:,}: M tokens per CPU-second"] = rates[K]
-        values[f"K = {K:,}: held-out log-likelihood after {passes} passes"] = points[-1][1]
-        curves.append(Curve(f"K = {K:,}", [c for c, _ in points], [v for _, v in points]))
-    values["throughput of the most topics over the fewest"] = rates[topics[-1]] / rates[topics[0]]
+        values[f"K = {K:,}: held-out log-likelihood after {passes} passes"] = points[passes][1]
+        rise = points[passes][1] - points[passes // 2][1]
+        values[f"K = {K:,}: rise of the likelihood from pass {passes // 2} to {passes}"] = rise
+        curves.append(Curve(f"K = {K:,}", *map(list, zip(*points.values(), strict=True))))
+    for K in topics[:-1]:
+        values[f"throughput with K = {topics[-1]:,} over K = {K:,}"] = rates[topics[-1]] / rates[K]
     rate = Curve("", [f"K = {K:,}" for K in rates], list(rates.values()))
     return Measured(
         values,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.papers import page, sources
 from benchmarks.papers.catalogue import FIGURES
-from benchmarks.papers.claims import Claim, Ruling, fits, judge
+from benchmarks.papers.claims import MULTIPLE, SIGN, Claim, Ruling, fits, judge
 from benchmarks.papers.random_indexing_figures import normalisation
 from benchmarks.papers.registry import Chart, Curve, Measured, Run, read_figures
 
@@ -76,7 +76,9 @@ def test_all_conditions_of_a_claim_must_hold_and_those_that_do_not_are_named():
 
 def test_a_value_that_was_not_reached_makes_no_claim_true():
     for condition in ("x < 3", "x > 3", "3 < x", "y > x"):
-        assert judge(Claim("It is so.", (condition,)), {"x": math.nan, "y": 1.0}, {}).ruling is Ruling.FALSE
+        verdict = judge(Claim("It is so.", (condition,)), {"x": math.nan, "y": 1.0}, {})
+        assert verdict.ruling is Ruling.FALSE
+        assert verdict.evidence == "x was not reached"
 
 
 RANGES = st.lists(st.integers(-9, 9), min_size=3, max_size=3).map(sorted)
@@ -155,6 +157,15 @@ def test_a_value_that_was_not_reached_is_null_in_the_record_and_nan_when_it_is_r
     assert math.isnan(record["measured"]["values"]["a"])
     page.write_page(tmp_path / "index.html", {figure.name: record}, FIGURES, {})
     assert "not reached" in (tmp_path / "index.html").read_text()
+
+
+def test_no_claim_has_a_share_of_a_value_below_zero_such_as_a_likelihood(subtests):
+    for name, record in page.read_results(page.RECORDS).items():
+        with subtests.test(name):
+            values = record["measured"]["values"]
+            operands = [part for claim in FIGURES[name].claims for one in claim.when for part in SIGN.split(one)[::2]]
+            for multiple in filter(None, map(MULTIPLE.fullmatch, operands)):
+                assert all(value >= 0 for label, value in values.items() if fits(label, multiple["label"]))
 
 
 def test_a_claim_is_a_sentence_with_conditions(subtests):

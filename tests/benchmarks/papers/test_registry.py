@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from benchmarks.papers import page, sources
 from benchmarks.papers.__main__ import shown
 from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
 from benchmarks.papers.claims import Ruling
-from benchmarks.papers.registry import KINDS, SIZES, TURNS, Chart, Curve, Measured, converted, medians
+from benchmarks.papers.registry import KINDS, SIZES, TURNS, Chart, Curve, Measured, compared, converted, medians
 from benchmarks.papers.vector_lengths import QUICK_NUMBERS
 
 RECORDS = page.read_results(page.RECORDS)
@@ -132,11 +133,51 @@ def test_values_and_curves_are_medians_of_the_runs_and_the_spread_has_their_ends
     assert found.values == {"x": 2.0, "always 3": 3}
     assert found.spread == {"x": (1.0, 5.0)}
     assert found.charts[0].curves == [Curve("a", [0, 1], [2, 8])]
+    assert found.charts[0].curves[0].ends == ()
+
+    def bars(*heights):
+        return Measured({}, [Chart("", "", "", [Curve("", ["p", "q"], heights)], bars=True)])
+
+    (curve,) = medians([bars(3.0, 1.0), bars(1.0, 1.0), bars(2.0, 1.0)]).charts[0].curves
+    assert curve == Curve("", ["p", "q"], [2.0, 1.0], ends=((1.0, 3.0), (1.0, 1.0)))
     # One run in which a value was not reached leaves the median of the others above it.
     doubtful = medians([run(5.0, 1), run(math.nan, 1), run(2.0, 1)])
     assert doubtful.values["x"] == 5.0
     assert doubtful.spread["x"] == pytest.approx((2.0, math.nan), nan_ok=True)
     assert medians([run(math.nan, 1)] * 3).spread == {}
+
+
+def test_bars_and_rows_have_the_deviations_of_the_paper_and_the_spread_of_ours():
+    figure = FIGURES["dissertation-table-4.8"]
+    values, spread = {"ppi: micro_f1": 0.25, "ppi: macro_f1": 0.2}, {"ppi: micro_f1": [0.24, 0.27]}
+    theirs, ours = compared(figure, values, spread)[0].curves
+    assert theirs.ends == [pytest.approx((0.217, 0.229)), pytest.approx((0.188, 0.2))]
+    assert ours.ends == [(0.24, 0.27), (0.2, 0.2)]
+    picture = page.draw([Chart("", "", "", [theirs, ours], bars=True)]).decode()
+    plain = page.draw([Chart("", "", "", [replace(theirs, ends=()), replace(ours, ends=())], bars=True)]).decode()
+    # Lines on the bars of the paper, and on ours.
+    assert picture.count("LineCollection") == plain.count("LineCollection") + 2
+    assert page.rows_of(figure, values, spread)[0][1:4] == ("0.223 ± 0.006", "0.25", "0.24 to 0.27")
+
+
+def test_labels_have_the_names_of_the_paper():
+    _, measured = replace(FIGURES["alo-table-2"], run=breakdown_of_two).measure(Session(Path("nowhere"), True), {})
+    assert measured.values == {"ALO-NMF: phase 1": 1.0, "SpMM": 2.0}
+    assert measured.spread == {"ALO-NMF: phase 1": (0.5, 1.5)}
+
+
+def breakdown_of_two(session, components=1, tile=1):
+    """Return two values by the labels of the dissertation."""
+    return Measured({"PL-NMF: phase 1": 1.0, "SpMM": 2.0}, spread={"PL-NMF: phase 1": (0.5, 1.5)})
+
+
+def test_figures_of_topics_say_which_priors_ran(subtests):
+    for figure in FIGURES.values():
+        if "topics" in figure.parameters:
+            with subtests.test(figure.name):
+                text = figure.our_setting + figure.paper_setting
+                assert re.search(r"alpha = (50 / K|beta)", text)
+                assert "beta = 0." in text
 
 
 def test_the_digests_of_a_figure_are_those_of_what_it_imports_from_the_papers():
@@ -205,6 +246,10 @@ def test_figures_of_a_simulated_device_show_the_sizes_that_run():
         if figure.needs_device:
             shown_sizes = {name: value for name, value in figure.quick.items() if name in SIZES}
             assert len(shown_sizes) == 1
+            # What ran comes first.
+            (size,) = shown_sizes.values()
+            assert figure.our_setting.startswith(f"{size} ")
+            assert figure.our_setting.find("simulated device") < figure.our_setting.find("With a GPU")
             assert shown_sizes.items() <= sizes.items()
 
 

@@ -172,6 +172,7 @@ def draw(charts: list[Chart]) -> bytes:
     """Return the panels of a figure as SVG, at most three in a row."""
     import matplotlib
     from matplotlib import pyplot
+    from matplotlib.ticker import MaxNLocator
     from matplotlib.transforms import ScaledTranslation
 
     matplotlib.use("Agg")
@@ -196,7 +197,11 @@ def draw(charts: list[Chart]) -> bytes:
             label_steps(axis.xaxis)
             places = sorted({x for curve in chart.curves for x in curve.x})
             if len(places) <= FEW_PLACES:
-                axis.set_xticks(places)
+                close = len(places) > FEW_PLACES // 2 and places[-1] >= 10_000
+                turned = {"rotation": 30, "ha": "right"} if close else {}
+                axis.set_xticks(places, [f"{x:,.10g}" for x in places], **turned)
+        elif not chart.bars and all(isinstance(x, int) for curve in chart.curves for x in curve.x):
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         if chart.y_log:
             axis.set_yscale("log")
             label_steps(axis.yaxis)
@@ -246,9 +251,11 @@ def label_steps(axis) -> None:
 
 
 def draw_curve(axis, curve: Curve) -> None:
-    """Draw a line with a mark at each point; lines of the paper are dashed."""
+    """Draw a line with a mark at each point, and its spread as an area; lines of the paper are dashed."""
     style = "--" if curve.from_paper else "-"
-    axis.plot(curve.x, curve.y, style, marker=".", markersize=4, linewidth=1.2, label=curve.label)
+    (line,) = axis.plot(curve.x, curve.y, style, marker=".", markersize=4, linewidth=1.2, label=curve.label)
+    if curve.ends:
+        axis.fill_between(curve.x, *np.array(curve.ends, float).T, color=line.get_color(), alpha=0.15, linewidth=0)
 
 
 def draw_bars(axis, chart: Chart) -> None:

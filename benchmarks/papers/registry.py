@@ -54,7 +54,7 @@ class Curve:
     x: Sequence[float] | Sequence[str]
     y: Sequence[float]
     from_paper: bool = False  # drawn dashed, or hatched
-    ends: Sequence[tuple[float, float]] = ()  # of bars: the smallest and the largest value of each
+    ends: Sequence[tuple[float, float]] = ()  # the smallest and the largest value at each of x
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,10 @@ def middle_of(charts: Sequence[Chart]) -> Chart:
         points = min(len(other.x) for other in same)
         x, y = ([getattr(other, axis)[:points] for other in same] for axis in "xy")
         names = any(isinstance(value, str) for value in x[0])
+        same_places = all(list(other) == list(x[0]) for other in x)
         x = x[0] if names else np.sort(x, axis=0)[len(same) // 2].tolist()
         low, *_, high = ordered = np.sort(y, axis=0).tolist()
-        ends = tuple(zip(low, high, strict=True)) if charts[0].bars and low != high else ()
+        ends = tuple(zip(low, high, strict=True)) if same_places and low != high else ()
         curves.append(replace(curve, x=x, y=ordered[len(same) // 2], ends=ends))
     return replace(charts[0], curves=curves)
 
@@ -212,24 +213,39 @@ def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure]
 
 
 def compared(figure: Figure, ours: Mapping[str, float], spread: Mapping[str, Sequence[float]]) -> list[Chart]:
-    """Return a panel with bars of the paper and of ours for the values that both have; none without such values."""
-    pairs = []
-    for label, value in figure.paper.items():
-        if not isinstance(value, str) and np.isfinite(ours.get(label, np.nan)):
-            pairs.append((label, float(value), float(ours[label])))
-    if not figure.bars or not pairs:
+    """Return a panel with bars of the paper and of ours for the values that both have; none if neither has any.
+
+    If the paper prints no numbers, it has bars of ours alone, of all labels that end like the paper's.
+    """
+    if not figure.bars:
         return []
-    labels, theirs, own = zip(*pairs, strict=True)
-    theirs_ends = []
-    for label, value, _ in pairs:
-        deviation = figure.deviations.get(label, 0)
-        theirs_ends.append((value - deviation, value + deviation))
-    own_ends = [tuple(spread.get(label, (value, value))) for label, _, value in pairs]
-    differences = dict.fromkeys(word for label in labels for word in figure.kind(label).split(", ")[1:])
-    name = f"paper ({', '.join(differences)})" if differences else "paper"
-    curves = [Curve(name, labels, theirs, True, theirs_ends), Curve("ours", labels, own, ends=own_ends)]
-    wide = max(*theirs, *own) > WIDE_RANGE * min(*theirs, *own)
-    return [Chart("paper and ours", "", figure.bars, curves, bars=True, y_log=wide)]
+    theirs = {label: float(value) for label, value in figure.paper.items() if not isinstance(value, str)}
+    ends = {label.rpartition(": ")[2] for label in figure.paper}
+    labels = list(theirs) or [label for label in ours if label.rpartition(": ")[2] in ends]
+    labels = [label for label in labels if np.isfinite(ours.get(label, np.nan))]
+    if not labels:
+        return []
+    names, title = names_of_bars(labels)
+    own = [float(ours[label]) for label in labels]
+    curves = [Curve("ours", names, own, ends=[tuple(spread.get(label, (ours[label],) * 2)) for label in labels])]
+    if theirs:
+        differences = dict.fromkeys(word for label in labels for word in figure.kind(label).split(", ")[1:])
+        name = f"paper ({', '.join(differences)})" if differences else "paper"
+        heights = [theirs[label] for label in labels]
+        around = zip(heights, (figure.deviations.get(label, 0) for label in labels), strict=True)
+        curves.insert(0, Curve(name, names, heights, True, [(value - one, value + one) for value, one in around]))
+    heights = [value for curve in curves for value in curve.y]
+    return [Chart(title, "", figure.bars, curves, bars=True, y_log=max(heights) > WIDE_RANGE * min(heights))]
+
+
+def names_of_bars(labels: Sequence[str]) -> tuple[Sequence[str], str]:
+    """Return labels without what all have before or after the colon, and that as a title."""
+    heads, _, tails = zip(*(label.rpartition(": ") for label in labels), strict=True)
+    if len(set(tails)) == 1 < len(labels):
+        return heads, tails[0]
+    if len(set(heads)) == 1 and heads[0]:
+        return tails, heads[0]
+    return labels, "paper and ours"
 
 
 def converted(text: str, default: Parameter) -> Parameter:

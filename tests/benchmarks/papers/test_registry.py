@@ -132,19 +132,21 @@ def test_values_and_curves_are_medians_of_the_runs_and_the_spread_has_their_ends
     found = medians([run(5.0, 1, 9), run(1.0, 2, 8, 7), run(2.0, 3, 4)])
     assert found.values == {"x": 2.0, "always 3": 3}
     assert found.spread == {"x": (1.0, 5.0)}
-    assert found.charts[0].curves == [Curve("a", [0, 1], [2, 8])]
-    assert found.charts[0].curves[0].ends == ()
-
-    def bars(*heights):
-        return Measured({}, [Chart("", "", "", [Curve("", ["p", "q"], heights)], bars=True)])
-
-    (curve,) = medians([bars(3.0, 1.0), bars(1.0, 1.0), bars(2.0, 1.0)]).charts[0].curves
-    assert curve == Curve("", ["p", "q"], [2.0, 1.0], ends=((1.0, 3.0), (1.0, 1.0)))
+    assert found.charts[0].curves == [Curve("a", [0, 1], [2, 8], ends=((1, 3), (4, 9)))]
+    elsewhere = Measured(found.values, [Chart("", "", "", [Curve("a", [0, 2], [4, 5])])])
+    assert medians([run(1.0, 2, 8), elsewhere, run(1.0, 3, 9)]).charts[0].curves == [Curve("a", [0, 1], [3, 8])]
     # One run in which a value was not reached leaves the median of the others above it.
     doubtful = medians([run(5.0, 1), run(math.nan, 1), run(2.0, 1)])
     assert doubtful.values["x"] == 5.0
     assert doubtful.spread["x"] == pytest.approx((2.0, math.nan), nan_ok=True)
     assert medians([run(math.nan, 1)] * 3).spread == {}
+
+
+def test_bars_without_numbers_of_the_paper_are_ours_alone():
+    values = {"sgns: M words per CPU-second": 1.0, "full: M words per CPU-second": 2.0, "sgns over full": 0.5}
+    (chart,) = compared(FIGURES["fullw2v-figure-6"], values, {})
+    assert chart.title == "M words per CPU-second"
+    assert chart.curves == [Curve("ours", ("sgns", "full"), [1.0, 2.0], ends=[(1.0, 1.0), (2.0, 2.0)])]
 
 
 def test_bars_and_rows_have_the_deviations_of_the_paper_and_the_spread_of_ours():

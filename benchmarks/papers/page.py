@@ -197,9 +197,8 @@ def draw(charts: list[Chart]) -> bytes:
             label_steps(axis.xaxis)
             places = sorted({x for curve in chart.curves for x in curve.x})
             if len(places) <= FEW_PLACES:
-                close = len(places) > FEW_PLACES // 2 and places[-1] >= 10_000
-                turned = {"rotation": 30, "ha": "right"} if close else {}
-                axis.set_xticks(places, [f"{x:,.10g}" for x in places], **turned)
+                size = 7 if places[-1] >= 100_000 else None
+                axis.set_xticks(places, [f"{x:,.10g}" for x in places], fontsize=size)
         elif not chart.bars and all(isinstance(x, int) for curve in chart.curves for x in curve.x):
             axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         if chart.y_log:

@@ -94,10 +94,11 @@ class Comparison:
 
     def compare(self, value: float, limit: float) -> bool:
         """Return whether a value is on the right side of a limit, or equal in the digits that the limit has."""
+        # Values of NumPy would give truths of NumPy, which are neither `True` nor `False`.
         if self.sign == "is":
             _, _, decimals = self.limit_text.replace(",", "").partition(".")
-            return abs(value - limit) <= 0.5000001 * 10.0 ** -len(decimals)
-        return value < limit if self.sign == "<" else value > limit
+            return bool(abs(value - limit) <= 0.5000001 * 10.0 ** -len(decimals))
+        return bool(value < limit if self.sign == "<" else value > limit)
 
     @property
     def side(self) -> str:

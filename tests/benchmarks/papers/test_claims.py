@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -51,9 +52,10 @@ def test_a_condition_without_a_comparison_is_an_error(condition):
         judge(Claim("It is so.", ("a: time < 3", condition)), LABELS, {})
 
 
-@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
-def test_a_claim_is_true_on_one_side_of_its_limit_only(value, limit):
-    values = {"value": value, "limit": limit}
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from([float, np.float64]))
+def test_a_claim_is_true_on_one_side_of_its_limit_only(value, limit, number):
+    # A run has values of NumPy, and a record has those of Python.
+    values = {"value": number(value), "limit": number(limit)}
     for condition, holds in (("value < limit", value < limit), ("value > limit", value > limit)):
         verdict = judge(Claim("It is so.", (condition,)), values, {})
         assert verdict.ruling is (Ruling.TRUE if holds else Ruling.FALSE)

@@ -182,6 +182,14 @@ def test_figures_of_topics_say_which_priors_ran(subtests):
                 assert "beta = 0." in text
 
 
+def test_figures_of_factorisations_say_which_precision_ran(subtests):
+    for name, figure in FIGURES.items():
+        if "nmf_figures.py" in sources.digests(figure.run) and figure.is_timed:
+            with subtests.test(name):
+                assert "float32" in figure.our_setting
+                assert "float64" in figure.paper_setting
+
+
 def test_the_digests_of_a_figure_are_those_of_what_it_imports_from_the_papers():
     assert set(sources.digests(FIGURES["alo-figure-8"].run)) == {
         "kernels/tiled.py", "nmf_data_movement.py", "nmf_figures.py", "nmf_sweeps.py"

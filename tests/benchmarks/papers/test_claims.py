@@ -165,7 +165,8 @@ def test_no_claim_has_a_share_of_a_value_below_zero_such_as_a_likelihood(subtest
     for name, record in page.read_results(page.RECORDS).items():
         with subtests.test(name):
             values = record["measured"]["values"]
-            operands = [part for claim in FIGURES[name].claims for one in claim.when for part in SIGN.split(one)[::2]]
+            conditions = [condition for claim in FIGURES[name].claims for condition in claim.when]
+            operands = [operand for condition in conditions for operand in SIGN.split(condition)[::2]]
             for multiple in filter(None, map(MULTIPLE.fullmatch, operands)):
                 assert all(value >= 0 for label, value in values.items() if fits(label, multiple["label"]))
 

@@ -29,7 +29,6 @@ ENGINE_METRICS = {
     "seconds",
     "tokens_per_second",
     "training_seconds",
-    "seconds_merge",
     "evaluated_tokens",
 }
 #: The beginnings of the names of metrics that the engine measures on workers: times, traffic of CUDA devices, requests

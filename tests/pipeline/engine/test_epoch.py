@@ -334,6 +334,7 @@ def test_the_epoch_that_converges_is_evaluated_once(corpus, tmp_path, every, eva
     run = RunStore(str(tmp_path / "run"))
     train(Training(Settled(), corpus, run, 9, evaluate_every=every), Synchronous())
     assert [row["step"] for row in run.metrics if "train_tokens" in row] == evaluated
+    assert [row["step"] for row in run.metrics if row.get("seconds_evaluate", 0) > 0] == evaluated
     assert scored == [step for step in evaluated for _ in corpus.chunks]
 
 

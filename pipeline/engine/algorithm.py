@@ -15,8 +15,8 @@ The rows of the model are cut into blocks, so that neither a sweep nor an update
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ MAX_SHARDS = 256
 #: run is resumed. On another device or with other threads, results have the same bits or differ by rounding. A larger
 #: ``max_iter`` continues the run for longer.
 EXECUTION_PARAMETERS = ("device", "threads", "max_iter")
-#: Fields of algorithms that say how the model is cut. See `Algorithm.recut`.
+#: Fields of algorithms that say how the model is cut. See `recut`.
 CUT = ("bounds", "n_ranges")
 
 DataT = TypeVar("DataT", bound=TrainingData)
@@ -155,6 +155,9 @@ class Shard(NamedTuple):
     blocks: range
     #: Whether this is the shard's last chunk. Its deltas go to `Merge.add`.
     is_last: bool = True
+    #: Whether the step has swept another range before. Then the state is what that sweep has returned, no state is
+    #: returned, and sums that cover the whole chunk must not be returned again.
+    is_later_range: bool = False
 
     def plus(self, new: list[Arrays], merge: Merge | None = None) -> list[Arrays]:
         """Return the deltas of the shard so far, and those of one more chunk, added by ``merge``."""
@@ -198,10 +201,8 @@ class Needs:
         r + 2 * rounds and so on. Use more than one if the deltas of all shards are too large to be kept at once.
     ranges : int, default=1
         Number of ranges of blocks. A step sweeps its shards once for each range, and updates the blocks of the range
-        before it goes on. Use more than one if the deltas of all blocks are too large to be kept at once. A model with
-        a state needs `Algorithm.later_deltas`.
-    begins : int, default=1
-        Number of blocks that one task begins. Use all if they share work.
+        before it goes on. Use more than one if the deltas of all blocks are too large to be kept at once. In a step,
+        a chunk's state changes in the first range only; see `Shard.is_later_range`.
     """
 
     kernels: Collection[str] = ()
@@ -210,7 +211,6 @@ class Needs:
     shards: int = MAX_SHARDS
     rounds: int = 1
     ranges: int = 1
-    begins: int = 1
 
 
 # --- part 4: how a model is scored and shown ---
@@ -282,7 +282,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     - ``index``: number of a chunk.
     - ``model``: the model of the last commit, read-only.
     - ``previous``: the saved model that training continues from, or None for a new model.
-    - ``state``: arrays that the last sweep of a chunk returned, by name. None in a chunk's first epoch.
+    - ``state``: arrays that the last sweep of a chunk returned, by name. None in the chunk's first sweep.
     - ``shard``: what the shard's earlier chunks have returned, and what is wanted of this one.
     - ``address``: seed, step and chunk, which decide the random draws.
     - ``blocks``: numbers of some blocks, in order.
@@ -294,7 +294,6 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     - ``sums``: what the sweeps have returned, added up over the chunks.
     - ``history``: the rows of metrics of all earlier steps.
     - ``n_workers``: number of workers that share the sweeps of a step.
-    - ``cut``: how the model is cut: the values of the fields in `CUT`.
     - ``arrays``: the arrays of a block by name.
 
     Examples
@@ -338,26 +337,15 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Number of rows of the model."""
         return self.bounds[-1]
 
-    def recut(self, cut: Mapping[str, Any]) -> Self:
-        """Return the same algorithm with its model cut in another way, by the fields of `CUT` in ``cut``."""
-        known = {field.name for field in fields(self)}
-        found = {name: cut[name] for name in CUT if name in cut and name in known}
-        return replace(self, **{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
-
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Return the arrays of a block whose rows were in blocks of another cut; override it if they name rows."""
         return arrays
-
-    @property
-    def cut(self) -> dict[str, Any]:
-        """How the model is cut."""
-        return {name: getattr(self, name) for name in CUT if hasattr(self, name)}
 
     # --- before the first step ---
 
     @abstractmethod
     def begin(self, data: DataT, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
-        """Yield the first arrays of some blocks."""
+        """Yield the first arrays of some blocks: of all if the model is new, of one if there is a previous model."""
 
     def begin_shared(self, data: DataT, previous: PreviousModel | None) -> Arrays:
         """Return the first shared arrays; by default none."""
@@ -377,13 +365,6 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         self, model: ModelView, chunk: ChunkT, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Run the kernel on one chunk. ``state`` must stay unchanged."""
-
-    def later_deltas(self, model: ModelView, chunk: ChunkT, state: Arrays, shard: Shard) -> list[Arrays]:
-        """Return the deltas of a range after the first one, for a model with a state.
-
-        ``state`` is what the sweep of the first range has returned in this step.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has a state, and several ranges: define later_deltas")
 
     @abstractmethod
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
@@ -425,6 +406,19 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
 #: An algorithm for any type of data and chunks, as the engine sees it.
 AnyAlgorithm = Algorithm[Any, Any]
+
+AlgorithmT = TypeVar("AlgorithmT", bound=AnyAlgorithm)
+
+
+def cut_of(algorithm: AnyAlgorithm) -> dict[str, Any]:
+    """Return how the model is cut: the values of the algorithm's fields in `CUT`."""
+    return {name: getattr(algorithm, name) for name in CUT if hasattr(algorithm, name)}
+
+
+def recut(algorithm: AlgorithmT, cut: Mapping[str, Any]) -> AlgorithmT:
+    """Return the same algorithm with its model cut in another way, by the fields of `CUT` in ``cut``."""
+    found = {name: cut[name] for name in cut_of(algorithm) if name in cut}
+    return replace(algorithm, **{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()})
 
 
 def block_range(n_blocks: int, n_ranges: int, index: int) -> range:

@@ -18,7 +18,7 @@ from ...io.stores.conditional import read_commit
 from ...io.stores.filesystems import REQUESTS
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
-from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, nbytes
+from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, cut_of, nbytes, recut
 from .data import TrainingData, count_shards, reference, shard_chunks
 from .events import (
     CellsTrained,
@@ -113,8 +113,8 @@ class _Engine:
             check_run(self.found, training.run.url)
             if training.cut is not None:
                 self.begun = _cut_as_stored(self.algorithm, self.found["parameters"])
-        stored = _cut_as_stored(self.begun, (self.found or {}).get("cut", self.begun.cut))
-        self.stored_cut = stored.cut
+        stored = _cut_as_stored(self.begun, (self.found or {}).get("cut", cut_of(self.begun)))
+        self.stored_cut = cut_of(stored)
         if training.cut is not None:
             self.algorithm = stored
         self.algorithm, self.plan = plan_run(self.algorithm, training.cut, self.data, workers, training.smaller)
@@ -289,10 +289,10 @@ class _Engine:
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
         self.run = replace(training.run.take_over(is_new=found is None), blocks=blocks_folder(found or {}))
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
-        is_cut_again = found is not None and self.algorithm.cut != self.stored_cut
-        if is_cut_again or self.algorithm.cut != self.begun.cut:
-            description["cut"] = self.algorithm.cut
-            description["blocks"] = name_blocks(self.algorithm.cut) if is_cut_again else self.run.blocks
+        is_cut_again = found is not None and cut_of(self.algorithm) != self.stored_cut
+        if is_cut_again or cut_of(self.algorithm) != cut_of(self.begun):
+            description["cut"] = cut_of(self.algorithm)
+            description["blocks"] = name_blocks(description["cut"]) if is_cut_again else self.run.blocks
         if is_cut_again and self.run.step >= 0:
             self._recut(description)
         else:
@@ -346,10 +346,10 @@ class _Engine:
 
     def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
-        n_blocks = self.algorithm.n_blocks
-        firsts = range(0, n_blocks, self.needs.begins)
-        ranges = [(self.job, first, min(first + self.needs.begins, n_blocks)) for first in firsts]
-        self.executor.map(tasks.begin_blocks, ranges, name="begin")
+        blocks = range(self.algorithm.n_blocks)
+        # Blocks of a new model often share work. With a previous model, each has to read that.
+        parts = [blocks] if self.training.previous is None else [blocks[block : block + 1] for block in blocks]
+        self.executor.map(tasks.begin_blocks, [(self.job, part) for part in parts], name="begin")
         self._commit(0, [])
 
     # --- one step ---
@@ -527,4 +527,4 @@ def _cut_as_stored(algorithm: AnyAlgorithm, cut: Mapping[str, Any]) -> AnyAlgori
     """Return the algorithm cut as a stored run is. If that has other rows, it is another run, which `_open` refuses."""
     if cut["bounds"][-1] != algorithm.n_rows:
         return algorithm
-    return algorithm.recut(cut)
+    return recut(algorithm, cut)

@@ -92,13 +92,15 @@ class Tally(Algorithm):
         return {"total": np.zeros((), np.int64)}
 
     def sweep(self, model, chunk, state, shard, address):
+        if shard.is_later_range:
+            return SweepResult(None, self.deltas(chunk, state, shard), {})
         key = random.key(*address)
         drawn = np.array([int(random.draw(key, i)) % 10 for i in range(chunk.n_tokens)], np.int64)
         last = np.zeros_like(drawn) if state is None else state["last"]
         state = {"last": drawn, "counted": drawn + last + int(model.shared["total"]) % 3}
-        return SweepResult(state, self.later_deltas(model, chunk, state, shard), {"drawn": drawn.sum()})
+        return SweepResult(state, self.deltas(chunk, state, shard), {"drawn": drawn.sum()})
 
-    def later_deltas(self, model, chunk, state, shard):
+    def deltas(self, chunk, state, shard):
         tokens = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr)).astype(np.int64)
         whole = np.bincount(tokens, state["counted"], self.n_rows).astype(np.int64)
         parts = [{"counts": whole[self.bounds[j] : self.bounds[j + 1]]} for j in shard.blocks]

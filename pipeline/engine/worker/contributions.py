@@ -24,7 +24,7 @@ import numpy as np
 from ....io.stores.filesystems import REQUESTS
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
-from ..algorithm import Shard, SweepResult, add, add_numbers, nbytes
+from ..algorithm import Shard, add, add_numbers, nbytes
 from ..device import DeviceCounts, any_on_device, bring_back, share_deltas
 from ..packing import unpack
 from .buffers import AHEAD, start
@@ -383,11 +383,8 @@ def sweep_shard(
         watch.lap("read")
         try:
             with device.counting():
-                shard = Shard(deltas, phase.blocks, index == chunks[-1])
-                if phase.range_index and state is not None:
-                    result = SweepResult(None, job.algorithm.later_deltas(model, chunk, state, shard), {})
-                else:
-                    result = job.algorithm.sweep(model, chunk, state, shard, job.address(phase.step, index))
+                shard = Shard(deltas, phase.blocks, index == chunks[-1], phase.range_index > 0)
+                result = job.algorithm.sweep(model, chunk, state, shard, job.address(phase.step, index))
                 if shard.is_last:
                     share_deltas(result.deltas)
         except DeviceError as error:
@@ -396,7 +393,7 @@ def sweep_shard(
         sums = add(sums, result.sums)
         transfers.pace.note_kernel(watch.lap("kernel"))
         if result.state is not None:
-            _check_state(job)
+            _check_state(job, shard)
             transfers.write_state(index, result.state)
         watch.lap("write")
     assert deltas is not None
@@ -411,7 +408,12 @@ def sweep_shard(
     return deltas, report
 
 
-def _check_state(job: Job) -> None:
+def _check_state(job: Job, shard: Shard) -> None:
+    if shard.is_later_range:
+        raise ValueError(
+            f"{type(job.algorithm).__name__}.sweep returned a state for a later range of blocks, which would replace "
+            f"that of the first one: if shard.is_later_range, return no state, and the deltas that follow from it"
+        )
     if not job.plan.keeps_state:
         raise ValueError(
             f"{type(job.algorithm).__name__}.sweep returned a state, but memory() has no bytes for one, so no sweep "

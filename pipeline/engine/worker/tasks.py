@@ -307,9 +307,8 @@ def _chunk_bytes(chunk: Any) -> int:
     return int(getattr(chunk, "nbytes", 0))
 
 
-def begin_blocks(job: Job, first: int, stop: int) -> None:
-    """Write the blocks ``first`` to ``stop - 1`` of the model before the first sweep."""
-    blocks = range(first, stop)
+def begin_blocks(job: Job, blocks: range) -> None:
+    """Write some blocks of the model before the first sweep."""
     begun = job.algorithm.begin(job.open(job.data), blocks, job.training.previous)
     for block, arrays in zip(blocks, begun, strict=True):
         write_block(job, 0, block, arrays)

@@ -226,13 +226,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Draw the topics of a chunk's tokens, and count them by word."""
         if state is None:
             z = self._draw_first_topics(model, chunk, address)
+        elif shard.is_later_range:
+            return SweepResult(None, self._counts(chunk, state["z"], shard), {})
         else:
             z = self.draw_topics(model, chunk, state["z"], address)
         return SweepResult({"z": z}, self._counts(chunk, z, shard), self._count_documents(chunk, z, address))
-
-    def later_deltas(self, model: ModelView, chunk: Chunk, state: Arrays, shard: Shard) -> list[Arrays]:
-        """Count the topics of the words of another range."""
-        return self._counts(chunk, state["z"], shard)
 
     def _draw_first_topics(self, model: ModelView, chunk: Chunk, address: Address) -> np.ndarray:
         """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""

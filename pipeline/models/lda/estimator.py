@@ -11,7 +11,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....io.words import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
-from ...engine.algorithm import AnyAlgorithm
+from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import cut_blocks
 from ...engine.device import resolve_device
 from ...engine.grid import has_grid
@@ -287,7 +287,7 @@ class LDA(TopicModel):
 
         def cut(n: int) -> AnyAlgorithm:
             bounds = cut_blocks(row_lengths(), n)
-            return algorithm.recut({"bounds": bounds, "n_ranges": max(1, (len(bounds) - 1) // RANGE_BLOCKS)})
+            return recut(algorithm, {"bounds": bounds, "n_ranges": max(1, (len(bounds) - 1) // RANGE_BLOCKS)})
 
         return cut
 

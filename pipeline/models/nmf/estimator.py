@@ -14,7 +14,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.store import Arrays
 from ....io.words import merge_vocabularies
-from ...engine.algorithm import AnyAlgorithm
+from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import TrainingData, equal_blocks
 from ...engine.device import resolve_device
 from ...engine.executors import Task
@@ -285,7 +285,7 @@ class NMF(RestartedEstimator, TopicModel):
 
         def cut(n: int) -> AnyAlgorithm:
             bounds = aligned_bounds(algorithm.n_rows, n)
-            return algorithm.recut({"bounds": bounds, "n_ranges": len(bounds) - 1})
+            return recut(algorithm, {"bounds": bounds, "n_ranges": len(bounds) - 1})
 
         return cut
 

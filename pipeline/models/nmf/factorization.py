@@ -4,9 +4,9 @@ H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is t
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +17,17 @@ from ....io.words import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
-from ...engine.algorithm import MAX_SHARDS, Address, Algorithm, MemoryEstimate, ModelView, Needs, PreviousModel, Shard
+from ...engine.algorithm import (
+    MAX_SHARDS,
+    Address,
+    Algorithm,
+    MemoryEstimate,
+    ModelView,
+    Needs,
+    PreviousModel,
+    Shard,
+    SweepResult,
+)
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from ..vectors.similarity import top_indices
@@ -77,6 +87,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     device: str = "cpu"
     n_ranges: int = 1  # see `Needs.ranges`; with more than one, W is not held as a whole
 
+    def __post_init__(self) -> None:
+        """Let products that read W block by block run on the CPU, wherever the run was begun."""
+        if self.n_ranges > 1:
+            object.__setattr__(self, "device", "cpu")
+
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
         """Return the bytes of one sweep."""
         item = np.dtype(self.dtype).itemsize
@@ -135,8 +150,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             kept=factor * max(0, count_waiting(min(len(data.chunks), self.most_shards)) - 1),
             shards=self.most_shards,
             ranges=self.n_ranges,
-            # Singular vectors are computed once for all blocks.
-            begins=self.n_blocks if self._starts_from_singular_vectors else 1,
         )
 
     @property
@@ -234,11 +247,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             return stream_chunk(stored, self.n_rows, idf, self.dtype)
         return prepare(self.rows(data, index, model.shared), self.n_rows)
 
-    def recut(self, cut: Mapping[str, Any]) -> Self:
-        """Return the same algorithm, cut in another way. Streamed products run on the CPU."""
-        algorithm = super().recut(cut)
-        return algorithm if algorithm.n_ranges == 1 else replace(algorithm, device="cpu")
-
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Set the number of a block's first row."""
         if "first_row" in arrays or self.n_blocks > 1:
@@ -287,10 +295,12 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         products.add_products(self.columns_of(A, H, block, model), H, P)
         return [{"P": P, "Q": Q}]
 
-    def later_deltas(self, model: ModelView, chunk: PreparedRows, state: Arrays, shard: Shard) -> list[Arrays]:
+    def sweep_later_range(
+        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, shard: Shard
+    ) -> SweepResult:
         """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, StreamedChunk)
-        return self.range_deltas(chunk, state["H"], state["Q"], shard, model)
+        assert isinstance(chunk, StreamedChunk) and state is not None
+        return SweepResult(None, self.range_deltas(chunk, state["H"], state["Q"], shard, model), {})
 
     def first_rows(self, model: ModelView, chunk: PreparedRows, address: Address) -> np.ndarray:
         """Return the H (D, K) of a chunk before its first sweep."""

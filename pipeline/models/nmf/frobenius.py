@@ -104,6 +104,8 @@ class FrobeniusFactorization(Factorization):
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H, then compute P and Q."""
+        if shard.is_later_range:
+            return self.sweep_later_range(model, chunk, state, shard)
         name = name_of_start(model.block(0))
         W = self.joined_factor(model, name)
         S = model.shared.get("extrapolated", model.shared.get("S"))

@@ -66,6 +66,8 @@ class KullbackLeibler(Factorization):
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H, then divide A by the new H·Wᵀ and compute P and Q."""
+        if shard.is_later_range:
+            return self.sweep_later_range(model, chunk, state, shard)
         W = self.factor(model, "W")
         S = gram_of(W, self.gram)
         H = self.first_rows(model, chunk, address) if state is None else state["H"].copy()

@@ -141,8 +141,6 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             device=self.device,
             kept=kept,
             ranges=self.n_ranges,
-            # A block begins as a single number.
-            begins=-(-self.n_blocks // self.n_ranges),
         )
 
     @property
@@ -209,8 +207,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         else:
             delta["sums"] = self._sum_rows(model, focus)
         sums: Arrays = {}
-        # Documents are counted once.
-        if shard.blocks.start == 0:
+        if not shard.is_later_range:
             sums["documents"] = np.int64(chunk.n_documents)
         return SweepResult(None, shard.plus(cut_delta(delta, bounds), self.merge), sums)
 

@@ -11,7 +11,7 @@ from ....io.words import stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
-from ...engine.algorithm import AnyAlgorithm
+from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import cut_equally, equal_blocks
 from ...engine.device import resolve_device
 from ...engine.training import Advice
@@ -213,7 +213,7 @@ class RandomIndexing(TextEstimator):
         """Cut the vectors into ranges. The bits of retrained vectors depend on the ranges."""
         if self.retrain:
             return None
-        return lambda n: algorithm.recut(_cut_of(algorithm.n_rows, n))
+        return lambda n: recut(algorithm, _cut_of(algorithm.n_rows, n))
 
     @property
     def _largest_size(self) -> int:

@@ -109,8 +109,6 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             device=self.device,
             kept=self._pair_bytes(int(mass.sum()) // self.rounds) // n_workers,
             rounds=self.rounds,
-            # Dealing the words takes longer than drawing their vectors.
-            begins=self.n_blocks,
         )
 
     @property

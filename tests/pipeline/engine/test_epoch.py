@@ -338,6 +338,18 @@ def test_the_epoch_that_converges_is_evaluated_once(corpus, tmp_path, every, eva
     assert scored == [step for step in evaluated for _ in corpus.chunks]
 
 
+class Forgetful(Tally):
+    """Sweeps each range as if it were the first one."""
+
+    def sweep(self, model, chunk, state, shard, address):
+        return super().sweep(model, chunk, state, shard._replace(is_later_range=False), address)
+
+
+def test_a_later_range_cannot_replace_the_states_of_the_first_one(corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"Forgetful.sweep returned a state for a later range.*is_later_range"):
+        trained(corpus, tmp_path / "run", algorithm=Forgetful(bounds=(0, 20, 50), n_ranges=2))
+
+
 def test_another_run_in_the_folder_is_refused(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     with pytest.raises(DataError, match="another run"):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from corpusmill import LDA, NMF, DataError, RandomIndexing, Word2Vec, ingest
+from corpusmill.pipeline.engine.algorithm import recut
 from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
@@ -257,7 +258,7 @@ def test_nmf_that_reads_w_block_by_block_runs_on_the_cpu(corpus):
     """A run that was cut elsewhere may be resumed where there is a device."""
     algorithm = NMF(12, device="auto")._algorithm(corpus)
     assert algorithm.device == "auto"
-    assert algorithm.recut({"bounds": (0, 3072, algorithm.n_rows), "n_ranges": 2}).device == "cpu"
+    assert recut(algorithm, {"bounds": (0, 3072, algorithm.n_rows), "n_ranges": 2}).device == "cpu"
     # A user who asks for a device does not get the CPU in silence.
     estimator = NMF(12, device="cuda")
     assert estimator._cut(estimator._algorithm(corpus), corpus, None) is None
@@ -285,9 +286,9 @@ def test_a_block_is_cut_without_unpacking_all_of_it(corpus, tmp_path):
     after = replace(before, blocks="blocks-100-1")
     before.write_block(0, 0, algorithm.merge.pack(block))
     bounds = tuple(range(0, n_words + 1, n_words // 100))
-    recut_block(before, after, 0, algorithm.bounds, algorithm.recut({"bounds": bounds}), 0)
+    recut_block(before, after, 0, algorithm.bounds, recut(algorithm, {"bounds": bounds}), 0)
     tracemalloc.start()
-    recut_block(before, after, 0, algorithm.bounds, algorithm.recut({"bounds": bounds}), 50)
+    recut_block(before, after, 0, algorithm.bounds, recut(algorithm, {"bounds": bounds}), 50)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < sum(array.nbytes for array in block.values()) / 2

@@ -9,9 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError
+from ..stores.corpus import DOCUMENT_COLUMNS
 from .kept import KeptColumn, KeptColumns, first_not_utf8, join_batches
 from .kinds import no_values
 
+#: Names of columns that a table of documents, or of their weights, has already.
+RESERVED = (*DOCUMENT_COLUMNS, "document", "weights")
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
 BATCH_BYTES = 4 << 20
 
@@ -71,6 +74,23 @@ def check_options_of_format(
         if format_name not in formats and getattr(options, field.name) not in (field.default, []):
             option = " (--columns)" if field.name in ("source", "target") else ""  # of the command graph
             raise ValueError(f"{field.name}{option} applies to {', '.join(formats)}, but {source} is {format_name}")
+
+
+def check_characters(**options: str | None) -> None:
+    """Raise ValueError for a delimiter, a quote or an escape that is not one character."""
+    others = {"delimiter": (None, "\\t"), "quote": ("none",), "escape": (None,)}
+    for name, character in options.items():
+        if character not in others[name] and not (character and len(character) == 1 and character.isascii()):
+            raise ValueError(f"{name}={character!r} must be one character of ASCII")
+
+
+def check_kept_names(names: Sequence[str]) -> None:
+    """Raise ValueError for a name that the table of documents uses itself, and for one that occurs twice."""
+    for name in names:
+        if name in RESERVED:
+            raise ValueError(f"keep: a corpus has a column {name!r} of its own; rename the column of the source")
+    if len(set(names)) < len(names):
+        raise ValueError(f"keep names a column twice: {', '.join(names)}")
 
 
 def wanted_columns(options: ReadOptions) -> list[str]:

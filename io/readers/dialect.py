@@ -38,14 +38,6 @@ def row_ends(data: np.ndarray, dialect: Dialect) -> np.ndarray | None:
     return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
 
 
-def check_characters(**options: str | None) -> None:
-    """Raise ValueError for a delimiter, a quote or an escape that is not one character."""
-    others = {"delimiter": (None, "\\t"), "quote": ("none",), "escape": (None,)}
-    for name, character in options.items():
-        if character not in others[name] and not (character and len(character) == 1 and character.isascii()):
-            raise ValueError(f"{name}={character!r} must be one character of ASCII")
-
-
 def python_reader(lines: Iterable[str], dialect: Dialect) -> Any:
     """Return a reader of Python's csv module. A quote that is closed within a field, or never, is an error."""
     if dialect.escape:

@@ -19,9 +19,8 @@ from ..matrices.blocks import native
 from ..messages import pluralize
 from ..stores.formats import DAMAGED, read_parquet
 from ..stores.graph import Edges
-from .batches import NO_CAST, check_options_of_format
+from .batches import NO_CAST, check_characters, check_options_of_format
 from .content import TABLE_EXTENSIONS, check_encoding, check_one_format, format_by_content, read_beginning
-from .dialect import check_characters
 from .edge_lists import (
     MATRIX_ADVICE,
     EdgeOptions,

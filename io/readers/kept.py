@@ -12,13 +12,10 @@ import pyarrow as pa
 
 from ..errors import DataError
 from ..matrices.memory import is_missing
-from ..stores.corpus import DOCUMENT_COLUMNS
 from .kinds import Fits, as_kind, fits_of, kind_of, merge_fits, no_values
 
 #: Tests for Arrow's types of text. CSV is read as binary, and polars has views.
 TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
-#: Names of columns that a table of documents, or of their weights, has already.
-RESERVED = (*DOCUMENT_COLUMNS, "document", "weights")
 
 
 class KeptColumn(NamedTuple):
@@ -30,15 +27,6 @@ class KeptColumn(NamedTuple):
 
 #: The kept columns of a batch, by name.
 KeptColumns = dict[str, KeptColumn]
-
-
-def check_kept_names(names: Sequence[str]) -> None:
-    """Raise ValueError for a name that the table of documents uses itself, and for one that occurs twice."""
-    for name in names:
-        if name in RESERVED:
-            raise ValueError(f"keep: a corpus has a column {name!r} of its own; rename the column of the source")
-    if len(set(names)) < len(names):
-        raise ValueError(f"keep names a column twice: {', '.join(names)}")
 
 
 def kept_column(

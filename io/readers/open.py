@@ -15,7 +15,7 @@ from ..data import Kind, items_of, recognise, refusal
 from ..errors import DataError, DataWarning
 from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import matrix_of, row_blocks
-from .batches import Batch, ReadOptions, check_options_of_format
+from .batches import Batch, ReadOptions, check_characters, check_options_of_format
 from .content import (
     CHECKED_FILES,
     TABLE_EXTENSIONS,
@@ -26,7 +26,6 @@ from .content import (
     format_by_content,
 )
 from .delimited import CSVReader
-from .dialect import check_characters
 from .frames import TableReader, table_parts
 from .jsonl import JSONLinesReader
 from .lines import LinesReader, MalletReader, TextFilesReader

@@ -19,12 +19,12 @@ from .batches import (
     as_text,
     as_token_lists,
     bad_line,
+    check_kept_names,
     halve_block,
     number_keys,
     parse_good_lines,
     replace_surrogates,
 )
-from .kept import check_kept_names
 from .source import Partition, SourceFile, line_blocks, open_file
 
 #: Bytes of a partition. A partition is the unit of work that is repeated after an interruption.

@@ -32,7 +32,7 @@ from .events import (
     ShardSwept,
 )
 from .executors import Executor
-from .grid import ChunkGridAlgorithm, has_grid
+from .grid import CellAlgorithm, ChunkGridAlgorithm
 from .memory import COMPILING_BYTES, Capacity, begin_peak, peak_bytes
 from .plan import describe_devices, must_compile, plan_run
 from .run import OwnedRun, blocks_folder, check_run, describe, describe_changes, is_same_run, name_blocks
@@ -129,14 +129,14 @@ class _Engine:
                 f"rounds is {needs.rounds}, but there are {n_shards} shards, and each round sweeps at "
                 f"least one: choose fewer rounds, or ingest with a smaller chunk_tokens"
             )
-        if has_grid(self.algorithm) and needs.ranges != 1:
+        if isinstance(self.algorithm, CellAlgorithm) and needs.ranges != 1:
             raise ValueError(f"ranges is {needs.ranges}: a grid is swept in one range, so leave it out")
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored
         self._awaits_commit = False  # whether the last step is trained, but not committed yet
         self._pruning: Future[None] | None = None
-        self.grid = self.algorithm if has_grid(self.algorithm) else None
+        self.grid = self.algorithm if isinstance(self.algorithm, CellAlgorithm) else None
         self.threads = sum(self._training_threads(worker) for worker in workers)
         self.devices = describe_devices(self.needs, self.data, workers, self.grid is not None)
         # The choice of blocks does not depend on these, which are there for a while.

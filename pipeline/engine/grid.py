@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar, NamedTuple, TypeGuard
+from typing import Any, ClassVar, NamedTuple
 
 from ...io.stores.store import Arrays
 from ...kernels import random
-from .algorithm import Address, Algorithm, AnyAlgorithm, ChunkT, DataT, MemoryEstimate, SweepResult, block_range
+from .algorithm import Address, Algorithm, ChunkT, DataT, MemoryEstimate, SweepResult, block_range
 
 #: Part of the key of the shifts. Chunks count from 0, so no chunk has this number.
 SHIFT = -5
@@ -205,11 +205,6 @@ class ChunkGridAlgorithm(CellAlgorithm[DataT, ChunkT]):
 
 #: A grid algorithm for any type of data and chunks, as the engine sees it.
 AnyCellAlgorithm = CellAlgorithm[Any, Any]
-
-
-def has_grid(algorithm: AnyAlgorithm) -> TypeGuard[AnyCellAlgorithm]:
-    """Return whether steps of the algorithm train the cells of a grid."""
-    return isinstance(algorithm, CellAlgorithm)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .algorithm import AnyAlgorithm, MemoryEstimate, Needs
 from .data import TrainingData
 from .device import sends_device_memory
 from .executors import Executor
-from .grid import has_grid
+from .grid import CellAlgorithm
 from .memory import PLANNED_SHARE, PROCESS_BYTES, UNLIMITED, Capacity, limit_for, usable_bytes
 from .training import Alternative, Cut, MemoryPlan
 from .worker.buffers import AHEAD
@@ -168,7 +168,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     largest = max(estimates, key=lambda estimate: estimate.total)
     kept = needs.kept
     waiting = cells = 0
-    if has_grid(algorithm):
+    if isinstance(algorithm, CellAlgorithm):
         cell = algorithm.cell_memory(data)
         largest = max(largest, cell, key=lambda estimate: estimate.total)
         # Blocks of a grid wait on a worker for their next cell.
@@ -190,7 +190,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     if left < 0:
         raise TooLarge(_too_large(largest, capacity, available, pinned, kept), limit_for(needed))
     held = 0
-    if has_grid(algorithm):
+    if isinstance(algorithm, CellAlgorithm):
         # Pairs are written and read once in a step, blocks many times.
         held = min(waiting, int(left * HELD_OF_REST))
         kept = min(needs.kept, int((left - held) * KEPT_OF_REST))

@@ -21,7 +21,7 @@ from ....io.stores.store import Arrays
 from ....kernels.simd.aligned import aligned_copy, empty_aligned, join_rows
 from ..algorithm import Address, AnyAlgorithm, Needs, block_range, nbytes
 from ..data import DataRef, TrainingData, count_shards, shard_chunks
-from ..grid import ChunkGridAlgorithm, has_grid
+from ..grid import CellAlgorithm, ChunkGridAlgorithm
 from ..packing import index_rows, join_blocks, rows_of_block, unpack, unpacked_bytes
 from ..run import RunStore
 from ..training import MemoryPlan, Training
@@ -108,7 +108,7 @@ class SweepPhase:
     def has_cells(self) -> bool:
         """Whether the step trains the cells of a grid, after its sweeps if it has them."""
         algorithm = self.job.algorithm
-        return has_grid(algorithm) and (self.step > 1 or not isinstance(algorithm, ChunkGridAlgorithm))
+        return isinstance(algorithm, CellAlgorithm) and (self.step > 1 or not isinstance(algorithm, ChunkGridAlgorithm))
 
     @cached_property
     def shards(self) -> range:

@@ -14,7 +14,7 @@ from ....kernels.lda.counts import MAX_COUNT
 from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import cut_blocks
 from ...engine.device import resolve_device
-from ...engine.grid import has_grid
+from ...engine.grid import CellAlgorithm
 from ...engine.training import Advice
 from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_data
@@ -281,7 +281,7 @@ class LDA(TopicModel):
         self, algorithm: AnyAlgorithm, data: Corpus, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut B. Many blocks are updated in several ranges, because a worker keeps the counts of a range."""
-        if has_grid(algorithm):
+        if isinstance(algorithm, CellAlgorithm):
             return None
         row_lengths = cache(lambda: self._row_lengths(data, previous))
 

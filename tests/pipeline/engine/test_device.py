@@ -19,7 +19,7 @@ from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
-from corpusmill.pipeline.engine.grid import has_grid
+from corpusmill.pipeline.engine.grid import CellAlgorithm
 from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, Capacity, usable_bytes
 from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore
@@ -217,7 +217,7 @@ def test_only_workers_touch_a_device(corpus, tmp_path):
 
 def described(algorithm, data, workers):
     """Return the note of a plan about devices."""
-    return describe_devices(algorithm.needs(data, 1), data, workers, has_grid(algorithm))
+    return describe_devices(algorithm.needs(data, 1), data, workers, isinstance(algorithm, CellAlgorithm))
 
 
 def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):

@@ -33,7 +33,7 @@ def weight_of(entry: TopicWord) -> float:
     return entry.get("probability", entry.get("weight", 0.0))
 
 
-class WordGroup(NamedTuple):
+class WordList(NamedTuple):
     """Words that belong together, as a person reads them: those of a topic, or the nearest ones to a word."""
 
     #: The topic's share of the corpus, the component's number, or the word.

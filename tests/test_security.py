@@ -145,7 +145,7 @@ def test_a_script_in_a_document_is_text_on_the_live_page():
     config, status = load(["my.yaml"]), RunStatus()
     ingest(config, open_documents(config))
     train(config, None, [status.update])
-    assert any(SCRIPT in words for _, words in status.groups)
+    assert any(SCRIPT in words for _, words in status.lists)
     shown = render_content(status, status.shards, [])
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown

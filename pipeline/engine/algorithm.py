@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...io.stores.store import Arrays
-from ..topics import WordGroup
+from ..topics import WordList
 from .data import TrainingData
 
 #: Numbers by name: one row of metrics.jsonl.
@@ -194,7 +194,7 @@ class Needs:
         is right if adding is exact, and if deltas do not grow when they are added. Otherwise, sums wait for others: see
         `merging.count_waiting`.
     shards : int, default=256
-        Maximum number of shards, which are groups of consecutive chunks. It does not depend on the number of workers,
+        Maximum number of shards, each some consecutive chunks. It does not depend on the number of workers,
         because the shape of the merge tree, and so the rounding of floating-point sums, depends on it.
     rounds : int, default=1
         Number of steps per epoch, each with its commit. Step r of an epoch sweeps the shards r, r + rounds,
@@ -240,8 +240,8 @@ class Scores:
         """Return metrics. ``sums`` are the scores, added up over all training chunks or all held-out chunks."""
         return {}
 
-    def describe(self, model: ModelView, data: Any) -> list[WordGroup]:
-        """Return a few groups of words that show a person what the model has learned so far."""
+    def describe(self, model: ModelView, data: Any) -> list[WordList]:
+        """Return a few lists of words that show a person what the model has learned so far."""
         return []
 
     def converged(self, history: list[Metrics]) -> bool:

@@ -81,7 +81,7 @@ class DataRef(NamedTuple):
 
 
 def count_shards(n_chunks: int, most: int) -> int:
-    """Return the number of shards: groups of equally many consecutive chunks, except for the last one."""
+    """Return the number of shards, each of equally many consecutive chunks, except for the last one."""
     return -(-n_chunks // -(-n_chunks // most))
 
 

@@ -233,8 +233,8 @@ class _Engine:
         epoch = self.step // rounds
         is_stopped = self._emit(EpochFinished(epoch, self.rows[-1]))
         if self.training.callbacks and self._is_scored(self.step, self.rows):
-            groups = self.algorithm.scores.describe(tasks.StepModel(self.job, self.step), self.data)
-            self._emit(Described(epoch, groups))
+            lists = self.algorithm.scores.describe(tasks.StepModel(self.job, self.step), self.data)
+            self._emit(Described(epoch, lists))
         return is_stopped
 
     def _idle_warning(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..topics import WordGroup
+from ..topics import WordList
 from .algorithm import Metrics
 
 
@@ -68,10 +68,10 @@ class EpochFinished:
 
 @dataclass(frozen=True)
 class Described:
-    """The model so far, for people to read: one group of words per topic, component or word."""
+    """The model so far, for people to read: one list of words per topic, component or word."""
 
     epoch: int
-    groups: list[WordGroup]
+    lists: list[WordList]
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:
-        """Run independent tasks; yield (position, result) as they finish. ``name`` need not be unique."""
+        """Run independent tasks; yield (index, result) as they finish. ``name`` need not be unique."""
 
     @abstractmethod
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
@@ -93,7 +93,7 @@ class Executor(ABC):
 
     @abstractmethod
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
-        """Yield (position, result) as the tasks finish, and release each result."""
+        """Yield (index, result) as the tasks finish, and release each result."""
 
     def end_run(self, training: str) -> None:
         """Release what was kept from step to step. It is called when training ends, also after an error.
@@ -121,7 +121,7 @@ class Executor(ABC):
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
     ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
-        """Update blocks with the merged deltas of all contributions; yield groups of blocks as they are written.
+        """Update blocks with the merged deltas of all contributions; yield some blocks as they are written.
 
         Raises ContributionLost if a worker died before its deltas were merged.
         """
@@ -295,12 +295,12 @@ class OnDask(Executor):
         return self.client.submit(function, *arguments, key=key, pure=False)
 
     def run(self, function: Task, arguments: Iterable[Arguments], name: str) -> Iterator[tuple[int, Result]]:
-        """Run independent tasks, which are submitted with one message; yield (position, result) as they finish."""
+        """Run independent tasks, which are submitted with one message; yield (index, result) as they finish."""
         from .cluster.sweep import submit_graph
 
         # Dask would answer a key that it knows with the old result.
         key = f"{name}-{os.urandom(4).hex()}"
-        calls = {f"{key}-{position}": (function, *given) for position, given in enumerate(arguments)}
+        calls = {f"{key}-{index}": (function, *given) for index, given in enumerate(arguments)}
         return self.completed(submit_graph(self.client, calls))
 
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
@@ -309,12 +309,12 @@ class OnDask(Executor):
         Dask's as_completed would wait for ever for a result that it could not fetch.
         """
         waiting = {future.key: future for future in handles}
-        position = {key: i for i, key in enumerate(waiting)}
+        index_of = {key: i for i, key in enumerate(waiting)}
         finished: queue.SimpleQueue[Future] = queue.SimpleQueue()
         try:
             for future in waiting.values():
                 future.add_done_callback(finished.put)
-            with self._watch.unless_stalled(lambda: list(position)):
+            with self._watch.unless_stalled(lambda: list(index_of)):
                 while waiting:
                     future = finished.get()
                     try:
@@ -322,7 +322,7 @@ class OnDask(Executor):
                     except Exception as error:
                         self._fail(str(future.key), error)
                     del waiting[future.key]
-                    yield position[future.key], result
+                    yield index_of[future.key], result
                     future.release()
         finally:
             # Not left to the garbage collector, because the traceback of an error refers to the futures.
@@ -375,12 +375,12 @@ class OnDask(Executor):
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
     ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
-        """Update groups of blocks, each on another worker if there are enough."""
+        """Update some blocks in each task, on different workers if there are enough."""
         from .cluster.sweep import submit_updates
 
-        groups, futures = submit_updates(self.client, phase, contributions, blocks)
-        for position, applied in self.completed(futures):
-            yield groups[position], applied
+        shares, futures = submit_updates(self.client, phase, contributions, blocks)
+        for number, applied in self.completed(futures):
+            yield shares[number], applied
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""

@@ -98,9 +98,9 @@ def last_score(history: Sequence[dict[str, float]]) -> tuple[str, float | None]:
 
 def is_finite(estimator: Estimator) -> bool:
     """Return whether all numbers of a trained model and its score are finite."""
-    groups: list[Arrays] = [estimator.model_.shared, *estimator.model_.blocks]
-    for group in groups:
-        for array in group.values():
+    parts_of_model: list[Arrays] = [estimator.model_.shared, *estimator.model_.blocks]
+    for arrays in parts_of_model:
+        for array in arrays.values():
             numbers = np.asarray(array)
             if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
                 return False

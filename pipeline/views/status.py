@@ -18,7 +18,7 @@ from ..engine.events import (
     RunStarted,
     ShardSwept,
 )
-from ..topics import WordGroup
+from ..topics import WordList
 
 #: Number of rows of metrics kept, which is also the largest number of points that the page draws.
 MAX_ROWS = 2000
@@ -58,8 +58,8 @@ class RunStatus:
     #: The latest rows of metrics.jsonl.
     rows: list[dict[str, float]] = field(default_factory=list)
     workers: dict[str, WorkerTotals] = field(default_factory=dict)
-    #: The model so far: groups of words, such as one for each of the largest topics.
-    groups: list[WordGroup] = field(default_factory=list)
+    #: The model so far: lists of words, such as one for each of the largest topics.
+    lists: list[WordList] = field(default_factory=list)
     #: Memory that a worker needs in bytes, by cause.
     plan: dict[str, int] = field(default_factory=dict)
     #: The epoch after which this process began.
@@ -144,7 +144,7 @@ class RunStatus:
                 # The list is replaced, not changed, because the page may iterate over it in another thread.
                 self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
             case Described():
-                self.groups = [WordGroup(*group) for group in event.groups]
+                self.lists = [WordList(*one) for one in event.lists]
             case RunFinished() | RunFailed():
                 self.state = event.reason
         self.updated = time.time() if at is None else at
@@ -164,7 +164,7 @@ class RunStatus:
         self.rows = [dict(row) for row in event.history[-MAX_ROWS:]]
         self.workers = {}
         self.workers_lost = 0
-        self.groups = []
+        self.lists = []
 
     def _add_shard(self, event: ShardSwept) -> None:
         self.shards[event.shard] = "cached" if event.cached else "done"

@@ -61,21 +61,21 @@ def submit_graph(
 def submit_updates(
     client: "Client", phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
 ) -> "tuple[list[list[int]], list[Future]]":
-    """Submit the updates of some blocks; return groups of these blocks, and the future of each group."""
+    """Submit the updates of some blocks; return the blocks of each task, and the futures of the tasks."""
     sources = [contribution.source for contribution in contributions]
     holders = sorted({source.address for source in sources})
     mean_bytes = sum(source.nbytes for source in sources) // len(sources)
-    n_groups = min(len(blocks), len(holders), 1 + mean_bytes // FETCHED_BYTES)
+    n_tasks = min(len(blocks), len(holders), 1 + mean_bytes // FETCHED_BYTES)
     # Not consecutive blocks: the first ones have the most frequent words, which are in more deltas.
-    groups = [blocks[group::n_groups] for group in range(n_groups)]
+    shares = [blocks[first::n_tasks] for first in range(n_tasks)]
     attempt = uuid.uuid4().hex[:8]
     calls: dict[str, tuple[Any, ...]] = {}
     places = {}
-    for number, group in enumerate(groups):
+    for number, share in enumerate(shares):
         key = f"update-{phase.name}-{attempt}-{number}"
-        calls[key] = (update_on_worker, phase, group, sources)
-        places[key] = holders[len(holders) * number // n_groups]
-    return groups, submit_graph(client, calls, places)
+        calls[key] = (update_on_worker, phase, share, sources)
+        places[key] = holders[len(holders) * number // n_tasks]
+    return shares, submit_graph(client, calls, places)
 
 
 #: Raises the error of the task with a key.

@@ -376,8 +376,8 @@ def sweep_shard(
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
     device = DeviceCounts()
-    for position, index in enumerate(chunks):
-        transfers.read_chunks_ahead(list(chunks[position:]), upcoming())
+    for n_swept, index in enumerate(chunks):
+        transfers.read_chunks_ahead(list(chunks[n_swept:]), upcoming())
         chunk = transfers.chunk(index, watch)
         state = transfers.state(index, watch)
         watch.lap("read")

@@ -29,7 +29,7 @@ from ...engine.memory import EmptyArrays
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, config_section, versions
 from ...engine.training import Advice, Alternative, Cut, Training
-from ...topics import WordGroup
+from ...topics import WordList
 from .in_use import model_in_use
 from .inputs import (
     CheckedInput,
@@ -291,7 +291,7 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
     def _open_held_out(self, held_out: DataLike, data: Any) -> Any:
         """Return the store of whatever ``held_out`` of ``fit`` accepts. Its words have the same ids as in ``data``."""
 
-    def _describe(self, data: Any) -> list[WordGroup]:
+    def _describe(self, data: Any) -> list[WordList]:
         """Return words that show what the trained model has learned from ``data``."""
         return self._algorithm(data).scores.describe(self._fitted(), data)
 

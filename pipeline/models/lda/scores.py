@@ -18,7 +18,7 @@ from ....kernels import random
 from ....kernels.lda.counts import count_documents, topic_totals
 from ....kernels.lda.esca import log_likelihood
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
-from ...topics import WordGroup
+from ...topics import WordList
 from .inference import TrainedTopics, score_by_completion
 from .word_topics import gather_rows, kernel_blocks, stored_blocks, top_words
 
@@ -80,17 +80,17 @@ class TopicScores(Scores):
             return {"held_out_log_likelihood": mean}
         return {"log_likelihood": mean, "evaluated_tokens": float(sums["tokens"])}
 
-    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus) -> list[WordList]:
         """Return size and top words of the largest topics."""
         totals = model.shared["totals"] - model.shared["seeded"]
         shares = totals / max(1, totals.sum())
         best = top_words(stored_blocks(model, self.bounds), self.n_topics, _SHOWN_WORDS, self._word_order(model))
         names = data.vocabulary["word"]
-        groups = []
+        lists = []
         for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:
             words = [names[word].as_py() for word, _ in best[k]]
-            groups.append(WordGroup(f"{shares[k]:.1%}", words))
-        return groups
+            lists.append(WordList(f"{shares[k]:.1%}", words))
+        return lists
 
 
 def sampled(chunk: Chunk) -> Chunk:

@@ -16,7 +16,7 @@ from ....kernels.nmf import products
 from ....kernels.nmf.sums import gram_matrix
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...engine.data import DataRef
-from ...topics import WordGroup
+from ...topics import WordList
 from ..base.apply import ModelHandle, open_model
 from ..base.saved import TrainedModel
 from ..base.sparse_rows import select_tokens, split_mask
@@ -123,17 +123,17 @@ class FactorScores(Scores):
         """Return a chunk in the form for products with W."""
         return by_row(chunk) if isinstance(W, np.ndarray) else chunk
 
-    def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordGroup]:
-        """Return the heaviest words of the first components; no groups for a matrix, which has no words."""
+    def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordList]:
+        """Return the heaviest words of the first components; no lists for a matrix, which has no words."""
         if not isinstance(data, Corpus):
             return []
         W = self.algorithm.factor(model, "W")
         names = data.vocabulary["word"]
-        groups = []
+        lists = []
         for k, column in enumerate(_columns(W, DESCRIBED)):
             words = [names[int(word)].as_py() for word in top_indices(column, DESCRIBED_WORDS)]
-            groups.append(WordGroup(str(k), words))
-        return groups
+            lists.append(WordList(str(k), words))
+        return lists
 
     def converged(self, history: list[Metrics]) -> bool:
         """Return whether the last epoch reduced the error by less than the share ``tol`` of it.

@@ -3,13 +3,13 @@
 `restarts` says what a restart is, and has the estimator's side. Here, a restart is an index into
 `SideBySide.factorizations`, and the columns of its factors are packed next to those of others, so that they share the
 products with A. A product of sparse rows with few columns is limited by its loop over the non-zeros, not by arithmetic.
-So restarts are packed into groups of up to 64 columns, whose products take one pass over the non-zeros. Wider groups
+So restarts are packed into *cohorts* of up to 64 columns, whose products take one pass over the non-zeros. Wider ones
 gain nothing, because their rows leave the cache. Everything else is done for each restart on its own, by the functions
 of its own factorisation, so its factors are those of a separate run.
 
 Restarts begin in order. Those that are active at the same time have at most ``max_columns`` columns together. A restart
 leaves when it has converged, or has had ``max_iter`` epochs. Then the next one takes its place, and the next sweep
-packs the groups again. If a run is continued with more epochs, restarts that have not converged return. Rows of H of
+packs the cohorts again. If a run is continued with more epochs, restarts that have not converged return. Rows of H of
 restarts that left early are computed again, so their factors then differ from those of a separate run.
 """
 
@@ -45,9 +45,9 @@ from .frobenius import Hals, l1_penalty
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
 #: Rows of A as sweeps take them.
-PreparedGroups = Prepared | np.ndarray
-#: Columns of a group, unless one restart has more.
-GROUP_COLUMNS = 64
+PreparedCohorts = Prepared | np.ndarray
+#: Columns of a cohort, unless one restart has more.
+COHORT_COLUMNS = 64
 #: Columns of all restarts that are trained at the same time, unless one restart has more.
 MAX_COLUMNS = 1024
 #: Errors that each restart reports, by name.
@@ -73,16 +73,16 @@ def admit(columns: Sequence[int], active: Sequence[int], waiting: Iterable[int],
     return admitted
 
 
-def groups(columns: Sequence[int], active: Sequence[int]) -> Iterator[list[int]]:
-    """Cut the active restarts into groups of up to GROUP_COLUMNS columns."""
-    group: list[int] = []
+def cohorts(columns: Sequence[int], active: Sequence[int]) -> Iterator[list[int]]:
+    """Cut the active restarts into cohorts of up to COHORT_COLUMNS columns."""
+    cohort: list[int] = []
     for restart in active:
-        if group and sum(columns[other] for other in group) + columns[restart] > GROUP_COLUMNS:
-            yield group
-            group = []
-        group.append(restart)
-    if group:
-        yield group
+        if cohort and sum(columns[other] for other in cohort) + columns[restart] > COHORT_COLUMNS:
+            yield cohort
+            cohort = []
+        cohort.append(restart)
+    if cohort:
+        yield cohort
 
 
 def most_epochs(columns: Sequence[int], max_columns: int, max_iter: int) -> int:
@@ -111,7 +111,7 @@ class RestartScores(Scores):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
+class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
     """Restarts of coordinate descent, each with its own number of components and seed.
 
     A block has W (rows, active columns) of the ``restarts`` that the last epoch trained, side by side, and ``idle_W``
@@ -137,11 +137,11 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         return range(len(self.factorizations))
 
     @property
-    def _group_columns(self) -> int:
-        """The most columns of a group."""
+    def _cohort_columns(self) -> int:
+        """The most columns of a cohort."""
         widest = max(self.columns)
         active = min(sum(self.columns), max(self.max_columns, widest))
-        return min(active, max(GROUP_COLUMNS, widest))
+        return min(active, max(COHORT_COLUMNS, widest))
 
     @cached_property
     def _squares(self) -> list[slice]:
@@ -154,7 +154,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         total = sum(self.columns)
         widest = max(self.columns)
         active = self._most_active
-        group = self._group_columns
+        cohort = self._cohort_columns
         grams = 8 * sum(K * K for K in self.columns)
         return MemoryEstimate(
             data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents,
@@ -164,10 +164,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             model=2 * self.n_rows * total * item + 2 * grams,
             # P of this chunk, P of the shard, and one that is merged; Q.
             delta=3 * self.n_rows * active * item + 3 * grams,
-            # The transposition of the chunk; W, P and H of one group.
+            # The transposition of the chunk; W, P and H of one cohort.
             scratch=2 * (4 + item) * chunk.tokens
             + 16 * self.n_rows
-            + group * (chunk.documents + 2 * self.n_rows) * item
+            + cohort * (chunk.documents + 2 * self.n_rows) * item
             + 4 * widest**2 * item,
         )
 
@@ -227,20 +227,20 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             missing.add("violation")
         return [name for name in MEASURES if name not in missing]
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedGroups:
-        """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all groups."""
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedCohorts:
+        """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all cohorts."""
         rows = self.factorizations[0].rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
             return rows
-        # One sweep already uses the faster form several times, once for each group.
-        return prepare_for_hals(rows, self.n_rows, self._group_columns)
+        # One sweep already uses the faster form several times, once for each cohort.
+        return prepare_for_hals(rows, self.n_rows, self._cohort_columns)
 
     # --- an epoch ---
 
     def sweep(
         self,
         model: ModelView,
-        chunk: PreparedGroups,
+        chunk: PreparedCohorts,
         state: Arrays | None,
         shard: Shard,
         address: Address,
@@ -256,17 +256,17 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         violation = np.zeros(len(self.factorizations))
         scratches = {K: nmf.make_scratch(K, W.dtype) for K in {self.columns[restart] for restart in active}}
         done = 0
-        for group in groups(self.columns, active):
-            where = slice(places[done].start, places[done + len(group) - 1].stop)
+        for cohort in cohorts(self.columns, active):
+            where = slice(places[done].start, places[done + len(cohort) - 1].stop)
             products = np.ascontiguousarray(P[:, where])
             factor = np.ascontiguousarray(W[:, where])
-            grams = [Q[square] for square in squares[done : done + len(group)]]
-            parts = self._parts(group, model.shared, factor, grams, scratches)
+            grams = [Q[square] for square in squares[done : done + len(cohort)]]
+            parts = self._parts(cohort, model.shared, factor, grams, scratches)
             nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, self.factorizations[0].sweeps)
-            for restart, part in zip(group, parts, strict=True):
+            for restart, part in zip(cohort, parts, strict=True):
                 violation[restart] = part.scratch.violation[0]
             P[:, where] = products
-            done += len(group)
+            done += len(cohort)
         entries = entries_of(A)
         penalty = np.zeros(len(self.factorizations))
         for restart, where in zip(active, places, strict=True):
@@ -316,19 +316,19 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def _parts(
         self,
-        group: list[int],
+        cohort: list[int],
         shared: Arrays,
         W: np.ndarray,
         grams: list[np.ndarray],
         scratches: dict[int, nmf.Scratch],
     ) -> list[nmf.Columns]:
-        """Return the arguments of the kernel for each restart of a group, from their columns of W and their Q.
+        """Return the arguments of the kernel for each restart of a cohort, from their columns of W and their Q.
 
         ``scratches`` has buffers by number of components. Restarts are swept one after the other and share them.
         """
         found = []
-        places = consecutive([self.columns[restart] for restart in group])
-        for restart, where, gram in zip(group, places, grams, strict=True):
+        places = consecutive([self.columns[restart] for restart in cohort])
+        for restart, where, gram in zip(cohort, places, grams, strict=True):
             algorithm = self.factorizations[restart]
             K = algorithm.n_components
             S = shared["S"][self._squares[restart]].reshape(K, K)

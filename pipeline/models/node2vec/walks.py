@@ -246,10 +246,10 @@ def _count_visits(executor: Executor, job: WalkJob, ranges: list[WalkRange]) -> 
     depth = 0
     # A tree of tasks, so that no worker receives the counts of all chunks at once.
     while len(level) > 1:
-        groups = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
+        parts = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
         level = []
-        for index, group in enumerate(groups):
-            level.append(executor.submit(_add, *group, key=f"{job.key}-add-{depth}-{index}"))
+        for index, part in enumerate(parts):
+            level.append(executor.submit(_add, *part, key=f"{job.key}-add-{depth}-{index}"))
         depth += 1
     ((_, counts),) = executor.completed(level)
     return counts

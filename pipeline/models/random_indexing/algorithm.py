@@ -31,7 +31,7 @@ from ...engine.algorithm import (
 )
 from ...engine.device import kernels, runs_on_cuda
 from ...engine.worker.merging import count_waiting
-from ...topics import WordGroup
+from ...topics import WordList
 from ..vectors.vectors import WordVectors
 from .deltas import RowSums, add_checked, cut_delta, rows_of_sums
 
@@ -44,7 +44,7 @@ NEIGHBOURS_AMONG = 5_000
 class NearestWords(Scores):
     """Shows words with their nearest neighbours. There is nothing to score."""
 
-    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus) -> list[WordList]:
         """Return a few words with their nearest neighbours among the most frequent words."""
         rows = last_rows(model.block(0))[:NEIGHBOURS_AMONG]
         kept = np.flatnonzero(model.shared["kept"][: len(rows)])
@@ -53,12 +53,12 @@ class NearestWords(Scores):
         vectors = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
         # Ranks in equal ratios, without the most frequent words, whose neighbours say little.
         ranks = np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int))
-        groups = []
+        lists = []
         for rank in ranks:
             word = vectors.index_to_key[rank - 1]
             neighbours = vectors.most_similar(word, topn=8)
-            groups.append(WordGroup(word, [neighbour for neighbour, _ in neighbours]))
-        return groups
+            lists.append(WordList(word, [neighbour for neighbour, _ in neighbours]))
+        return lists
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from ....kernels.word2vec import text as text_kernels
 from ....kernels.word2vec.skip_gram import loss
 from ....kernels.word2vec.text import Text, first_vectors, negative_table, subsample
 from ...engine.algorithm import Address, Algorithm, Metrics, ModelView, PreviousModel, Scores
-from ...topics import WordGroup
+from ...topics import WordList
 from ..base.advice import TrainingWarning
 from ..vectors.vectors import WordVectors
 
@@ -177,22 +177,22 @@ class LossScores(Scores):
                 stacklevel=2,
             )
 
-    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus) -> list[WordList]:
         """Return some frequent words with their nearest neighbours among the most frequent words."""
         words = data.vocabulary["word"].slice(0, min(self.algorithm.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
         (W_in,) = self.algorithm.rows_of(model, np.arange(len(words)), ["W_in"])
         return describe_vectors(WordVectors(words, W_in[:, : self.algorithm.dimension]))
 
 
-def describe_vectors(vectors: WordVectors) -> list[WordGroup]:
+def describe_vectors(vectors: WordVectors) -> list[WordList]:
     """Return some of these words, the most frequent first, with their nearest neighbours."""
     words = vectors.index_to_key
     first = min(DESCRIBED_FROM, len(words) // 2)
-    groups = []
+    lists = []
     for word in words[first : first + DESCRIBED]:
         near = vectors.most_similar(word, topn=DESCRIBED_NEIGHBOURS)
-        groups.append(WordGroup(word, [other for other, _ in near]))
-    return groups
+        lists.append(WordList(word, [other for other, _ in near]))
+    return lists
 
 
 def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:

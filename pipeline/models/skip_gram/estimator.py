@@ -17,7 +17,7 @@ from ...engine.data import count_shards
 from ...engine.device import resolve_device
 from ...engine.memory import EmptyArrays
 from ...engine.training import Advice, Alternative
-from ...topics import WordGroup
+from ...topics import WordList
 from ..base.inputs import CheckedInput, DataLike, FitOptions
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import TextEstimator
@@ -210,7 +210,7 @@ class SkipGramEstimator(TextEstimator):
         self.model_ = TrainedModel([block], shared, table, model.metadata)
         self._wv = None
 
-    def _describe(self, data: Corpus) -> list[WordGroup]:
+    def _describe(self, data: Corpus) -> list[WordList]:
         """Describe the words that have a vector. They have no longer the blocks in which they were trained."""
         first = slice(DESCRIBED_VOCABULARY)
         return describe_vectors(WordVectors(self.words_[first], self.wv.vectors[first]))

@@ -45,7 +45,7 @@ def render_content(
         "charts": training_charts(rows),
         "bars": [*_shard_bars(shards), *time_bars(status.rows)],
         "workers": _worker_lines(status, workers),
-        "groups": status.groups,
+        "lists": status.lists,
         "others": others,
     }
     return render_template("live_content.html.j2", values)

@@ -296,9 +296,9 @@ def test_a_run_with_other_parameters_is_refused(kind, corpus, tmp_path):
 def test_the_model_of_a_run_has_the_words_that_training_showed_last(kind, corpus, tmp_path):
     run, described = str(tmp_path / "run"), []
     new(kind).fit(corpus, run=run, evaluate_every=1, callbacks=[described.append])
-    groups = [event.groups for event in described if isinstance(event, Described)][-1]
-    assert groups
-    assert model_of_run(run)._describe(RunStore(run).open_data()) == groups
+    lists = [event.lists for event in described if isinstance(event, Described)][-1]
+    assert lists
+    assert model_of_run(run)._describe(RunStore(run).open_data()) == lists
 
 
 # --- partial_fit ---

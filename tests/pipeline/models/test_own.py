@@ -31,7 +31,7 @@ import numpy as np
 from corpusmill import LDA
 from corpusmill.kernels import random
 from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, Scores, SweepResult
-from corpusmill.pipeline.topics import WordGroup
+from corpusmill.pipeline.topics import WordList
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class SampledScores(Scores):
 
     def describe(self, model, data):
         order = np.argsort(-model.joined("counts"), kind="stable")[:3]
-        return [WordGroup("drawn most", [data.vocabulary["word"][i].as_py() for i in order])]
+        return [WordList("drawn most", [data.vocabulary["word"][i].as_py() for i in order])]
 
 
 class Renamed(LDA):

@@ -13,7 +13,7 @@ from corpusmill.pipeline.engine.events import (
     RunStarted,
     ShardSwept,
 )
-from corpusmill.pipeline.topics import WordGroup
+from corpusmill.pipeline.topics import WordList
 from corpusmill.pipeline.views.status import RunStatus, event_from_message, event_message
 
 EVENTS = [
@@ -97,7 +97,7 @@ def test_a_slow_first_epoch_after_a_pause_does_not_count():
 
 
 @pytest.mark.parametrize(
-    "event", [*EVENTS, Described(1, [WordGroup("8.4%", ["sea", "boat"])]), RunFinished("runs/news", 10, "converged")]
+    "event", [*EVENTS, Described(1, [WordList("8.4%", ["sea", "boat"])]), RunFinished("runs/news", 10, "converged")]
 )
 def test_an_event_travels_as_plain_values(event):
     message = json.loads(json.dumps(event_message(event)))

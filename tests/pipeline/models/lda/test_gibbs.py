@@ -71,7 +71,7 @@ def test_scores_and_shown_words_in_training_are_those_of_the_model_in_the_order_
     events = []
     estimator = lda().fit(corpus, held_out=corpus.held_out, evaluate_every=1, callbacks=[events.append])
     scores, model = estimator._algorithm(corpus).scores, estimator.model_
-    shown = [event.groups for event in events if isinstance(event, Described) and event.epoch == 5]
+    shown = [event.lists for event in events if isinstance(event, Described) and event.epoch == 5]
     assert shown == [scores.describe(model, corpus)]
     sums = scores.score(model, corpus.held_out.read_chunk(0), None, Address(3, 5, 0), corpus.n_words)
     expected = sums["log_likelihood"] / sums["tokens"]

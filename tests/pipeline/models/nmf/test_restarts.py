@@ -9,11 +9,11 @@ from corpusmill import NMF
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.matrix import MatrixChunkInfo, write_matrix
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.nmf.side_by_side import GROUP_COLUMNS, admit, groups, most_epochs
+from corpusmill.pipeline.models.nmf.side_by_side import COHORT_COLUMNS, admit, cohorts, most_epochs
 from helpers.models import interrupt_after
 from helpers.toy import write_topic_corpus
 
-#: Different numbers of components, also more than a group has, and more columns than are trained at the same time.
+#: Different numbers of components, also more than a cohort has, and more columns than are trained at the same time.
 RUNS = [(5, 0), (7, 1), (20, 2), (30, 3), (30, 4), (5, 9), (70, 1)]
 pytestmark = pytest.mark.filterwarnings("ignore:.*n_components is 70; choose at most 40")
 
@@ -195,10 +195,10 @@ def test_other_restarts_in_the_same_run_folder_are_refused(tmp_path):
 
 
 def test_groups_are_packed_in_order_up_to_their_width():
-    assert GROUP_COLUMNS == 64
-    assert list(groups([20, 20, 20, 20, 100, 1], [0, 1, 2, 3, 4, 5])) == [[0, 1, 2], [3], [4], [5]]
-    # Restart 1 has left, so 3 joins the first group.
-    assert list(groups([20, 20, 20, 20, 100, 1], [0, 2, 3, 5])) == [[0, 2, 3, 5]]
+    assert COHORT_COLUMNS == 64
+    assert list(cohorts([20, 20, 20, 20, 100, 1], [0, 1, 2, 3, 4, 5])) == [[0, 1, 2], [3], [4], [5]]
+    # Restart 1 has left, so 3 joins the first cohort.
+    assert list(cohorts([20, 20, 20, 20, 100, 1], [0, 2, 3, 5])) == [[0, 2, 3, 5]]
 
 
 def test_restarts_begin_in_order_as_columns_become_free():

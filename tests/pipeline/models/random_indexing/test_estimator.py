@@ -294,9 +294,9 @@ def test_retraining_relates_words_that_share_no_neighbour():
 def test_training_finds_neighbours_of_a_few_words(corpus):
     events = []
     model = small(stop_words=["w000"]).fit(corpus, callbacks=[events.append])
-    groups = next(event.groups for event in events if isinstance(event, Described))
-    assert 1 < len(groups) <= 5
-    for word, near in groups:
+    lists = next(event.lists for event in events if isinstance(event, Described))
+    assert 1 < len(lists) <= 5
+    for word, near in lists:
         assert near == [w for w, _ in model.wv.most_similar(word, topn=8)]
         assert "w000" not in [word, *near]
 

@@ -31,18 +31,22 @@ from ..search import rank
 from ..simd.lanes import (
     LANES,
     Lanes,
+    gather_by_high_half,
     load,
+    low_half,
     pick,
     prefix_sums,
     splat,
     store,
     to_double,
+    to_float,
     where_equal,
 )
 from ..simd.prefetch import prefetch
 from .counts import (
     MAX_TOPICS,
     SIXTEEN,
+    SURPLUS,
     DocumentCounts,
     add_words,
     count_documents,
@@ -403,22 +407,32 @@ def _log_likelihood(
     word: WordScratch,
     rows: DocumentCounts,
 ) -> float:
-    """Sum log((Σ_k α_k φ_k + Σ_k A_dk φ_k) / (n_d + Σ α_k)) over tokens."""
-    alpha = 0.0
-    for k in range(len(prior.alpha)):
-        alpha += prior.alpha[k]
+    """Sum log((Σ_k α_k φ_k + Σ_k A_dk φ_k) / (n_d + Σ α_k)) over tokens.
+
+    The chunk may be a sample with about two tokens of a word, so φ is expanded without what only draws need.
+    """
+    docs, doc_ptr, row_ptr, entries = order.docs, order.doc_ptr, rows.row_ptr, rows.entries
+    topics, counts, beta = model.topics, model.counts, model.beta
+    phi, base, inverse, weight = word.phi, prior.base, prior.inverse, prior.word_factor
+    alpha = prior.alpha.sum()
     total = 0.0
     for group in range(len(segments)):
         for s in range(segments[group, 0], segments[group, 1]):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = expand_word(word, model, prior, row)
+            mass = prior.smooth[-1]
+            own = range(np.uint64(model.row_ptr[row]), np.uint64(model.row_ptr[row + 1]))
+            for j in own:
+                k = topics[j]
+                phi[k] = phi[k | SURPLUS] = (counts[j] + beta) * inverse[k]
+                mass += weight[k] * counts[j]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                d = order.docs[i]
-                head = rows.row_ptr[d]
-                length = order.doc_ptr[d + 1] - order.doc_ptr[d]
-                n = rows.row_ptr[d + 1] - head
-                # There is no token to leave out. Subtracting 0 from topic 0 lets the same function be used.
-                ends = row_products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.products, word.sums)
-                total += np.log((mass + pick(ends, LAST)) / (length + alpha))
-            clear_word(word, model, prior, row)
+                prefetch(entries, row_ptr[docs[min(i + AHEAD, len(docs) - 1)]])
+                d = docs[i]
+                in_lanes = splat(ZERO)
+                for e in range(row_ptr[d], row_ptr[d + 1], LANES):
+                    in_lanes = in_lanes + to_float(low_half(load(entries, e))) * gather_by_high_half(phi, entries, e)
+                of_document = pick(prefix_sums(to_double(in_lanes)), LAST)
+                total += np.log((mass + of_document) / (doc_ptr[d + 1] - doc_ptr[d] + alpha))
+            for j in own:
+                phi[topics[j]] = phi[topics[j] | SURPLUS] = base[topics[j]]
     return total

@@ -227,10 +227,10 @@ class Scores:
 
     most_chunks: ClassVar[int | None] = None
 
-    def score(self, model: ModelView, chunk: Any, state: Arrays | None, address: Address, n_words: int) -> Arrays:
+    def score(self, model: ModelView, chunk: Any, state: Arrays | None, address: Address, data: Any) -> Arrays:
         """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents.
 
-        ``n_words`` is the number of words of the data that the chunk belongs to. If the model has more, held-out
+        ``data`` is the store that the chunk belongs to. If the model has more words than it, held-out
         documents were ingested before words were added. They do not contain these words, whatever their text says, so
         a probability that the model gives to such a word must not count as an error.
         """

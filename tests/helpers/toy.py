@@ -121,7 +121,7 @@ class Tally(Algorithm):
 class TallyScores(Scores):
     """Counts tokens, and adds up the numbers of the states."""
 
-    def score(self, model, chunk, state, address, n_words):
+    def score(self, model, chunk, state, address, data):
         known = -1 if state is None else int(state["last"].sum())
         return {"tokens": np.int64(chunk.n_tokens), "known": np.int64(known)}
 

@@ -370,7 +370,7 @@ def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int
         state = CACHE.get(state_key(job, index), version=state_step)
         if state is None:
             state = job.files.state(state_step, index)
-    return job.algorithm.scores.score(model, chunk, state, job.address(step, index), job.open(data).n_words)
+    return job.algorithm.scores.score(model, chunk, state, job.address(step, index), job.open(data))
 
 
 def worker_name() -> str:

@@ -120,8 +120,8 @@ class LDA(TopicModel):
         of the new documents come first, so the columns move. Ingest these documents with a ``vocabulary`` that begins
         with the known words to keep the columns in place.
     history_ : list of dict
-        Metrics of each epoch, such as ``log_likelihood`` per token. That of training is measured on a fixed sample of
-        ``evaluated_tokens``; with at most 16 chunks of up to 32,767 tokens, on all of them.
+        Metrics of each epoch, such as ``log_likelihood`` per token. That of training is measured on
+        ``evaluated_tokens``: all of up to 32,767, else every n-th one, at least 16,384, of up to 16 chunks.
     n_iter_ : int
         Number of epochs that were trained.
     n_features_in_ : int

@@ -51,8 +51,9 @@ def error_of_matrix(handle: ModelHandle, data: DataRef, index: int) -> Arrays:
     """Return the sums of the error of a chunk of a matrix. This is a task."""
     algorithm, W, trained = open_model(handle)._factor
     model = TrainedModel([{"W": W}], trained.shared, trained.vocabulary, trained.metadata)
-    rows = algorithm.load_chunk(data.open(), index, model)
-    sums: Arrays = algorithm.scores.score(model, rows, None, Address(0, 0, index), len(W))
+    store = data.open()
+    rows = algorithm.load_chunk(store, index, model)
+    sums: Arrays = algorithm.scores.score(model, rows, None, Address(0, 0, index), store)
     return sums
 
 
@@ -158,13 +159,13 @@ class FrobeniusScores(FactorScores):
     extrapolates: bool
 
     def score(
-        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, n_words: int
+        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, data: Corpus | Matrix
     ) -> Arrays:
         """Return the squared error and norm of a held-out chunk. A training chunk's error is known from the epoch."""
         if state is not None:
             return {}
         A = by_row(chunk)
-        W, S = self.scored_rows(model, n_words)
+        W, S = self.scored_rows(model, data.n_words)
         H, inner = self.algorithm.fold_in(self.scored_chunk(chunk, W), W, S)
         norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}

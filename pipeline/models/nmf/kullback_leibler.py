@@ -27,13 +27,13 @@ class DivergenceScores(FactorScores):
         chunk: PreparedRows,
         state: Arrays | None,
         address: Address,
-        n_words: int,
+        data: Corpus | Matrix,
     ) -> Arrays:
         """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
         if state is not None:
             return {}
         A = _sparse(by_row(chunk))
-        W, S = self.scored_rows(model, n_words)
+        W, S = self.scored_rows(model, data.n_words)
         divergence = self.algorithm.fold_in(self.scored_chunk(chunk, W), W, S)[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 

@@ -133,13 +133,13 @@ class LossScores(Scores):
 
     algorithm: SkipGram
 
-    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, n_words: int) -> Arrays:
+    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address, data: Corpus) -> Arrays:
         """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours.
 
-        Negatives are drawn from the first ``n_words`` words, so that added words do not change the loss.
+        Negatives are drawn from the words of ``data``, so that added words do not change the loss.
         """
         keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
-        frequency = model.shared["frequency"][:n_words]
+        frequency = model.shared["frequency"][: data.n_words]
         keep = self.algorithm.keep_probability(frequency)
         text = subsample(self.algorithm.texts(chunk), chunk.words, keep, keys[0])
         pairs = np.stack(_draw_neighbours(text, self.algorithm.window, keys[1]), axis=1)

@@ -310,9 +310,9 @@ class SettledScores(TallyScores):
 
     scored: ClassVar[list[int]] = []
 
-    def score(self, model, chunk, state, address, n_words):
+    def score(self, model, chunk, state, address, data):
         self.scored.append(address.step)
-        return super().score(model, chunk, state, address, n_words)
+        return super().score(model, chunk, state, address, data)
 
     def converged(self, history):
         return len(history) >= 2

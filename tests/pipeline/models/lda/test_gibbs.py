@@ -73,7 +73,7 @@ def test_scores_and_shown_words_in_training_are_those_of_the_model_in_the_order_
     scores, model = estimator._algorithm(corpus).scores, estimator.model_
     shown = [event.lists for event in events if isinstance(event, Described) and event.epoch == 5]
     assert shown == [scores.describe(model, corpus)]
-    sums = scores.score(model, corpus.held_out.read_chunk(0), None, Address(3, 5, 0), corpus.n_words)
+    sums = scores.score(model, corpus.held_out.read_chunk(0), None, Address(3, 5, 0), corpus.held_out)
     expected = sums["log_likelihood"] / sums["tokens"]
     assert estimator.history_[-1]["held_out_log_likelihood"] == pytest.approx(expected, rel=1e-6)
 

@@ -50,7 +50,7 @@ def test_sweeps_of_a_model_that_is_larger_than_the_cache_have_the_same_result(co
         stored = StepModel(job, 2)
         chunk = algorithm.load_chunk(corpus, 1, stored)
         result = algorithm.sweep(stored, chunk, run.state(2, 1), Shard(None, range(3)), Address(3, 3, 1))
-        score = algorithm.scores.score(stored, chunk, run.state(2, 1), Address(3, 2, 1), algorithm.n_words)
+        score = algorithm.scores.score(stored, chunk, run.state(2, 1), Address(3, 2, 1), corpus)
         results.append({"z": result.state["z"]} | score)
         assert CACHE.nbytes <= cache_bytes
         assert (CACHE.nbytes > 0) == (cache_bytes > 0)

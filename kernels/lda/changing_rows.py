@@ -119,6 +119,22 @@ def growable_words(rows: WordCounts, n_topics: int) -> WordRows:
 
 
 @kernel
+def used_words(words: WordRows) -> WordCounts:
+    """Copy rows of B without their free places, in the same order, of which `growable_words` makes the same rows."""
+    W = len(words.lengths)
+    row_ptr = np.zeros(W + 1, np.int64)
+    for row in range(W):
+        row_ptr[row + 1] = row_ptr[row] + words.lengths[row]
+    topics = np.empty(row_ptr[W], np.uint16)
+    counts = np.empty(row_ptr[W], np.int32)
+    for row in range(W):
+        for j in range(words.lengths[row]):
+            topics[row_ptr[row] + j] = words.topics[words.row_ptr[row] + j]
+            counts[row_ptr[row] + j] = words.counts[words.row_ptr[row] + j]
+    return WordCounts(row_ptr, topics, counts)
+
+
+@kernel
 def pack_words(words: WordRows, table: WordCounts, scratch: RowScratch) -> np.int64:
     """Copy rows of B to a table with ascending topics and a slack entry; return its number of entries (int).
 

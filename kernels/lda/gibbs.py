@@ -81,6 +81,7 @@ from .changing_rows import (
     padded,
     padded_to_four,
     piece_tokens,
+    used_words,
 )
 from .counts import MAX_COUNT, SIXTEEN, WordCounts, count_documents, empty_table, first_entries, new_row
 from .esca import AHEAD, repeats, search
@@ -146,6 +147,11 @@ def packed_rows(words: Words, n_topics: int) -> WordCounts:
         table = empty_table(len(words.lengths), int(words.lengths.sum()) + 1)
         return first_entries(table, pack_words(words, table, new_row(n_topics)))
     return pack_dense(words, padded(n_topics))
+
+
+def used_rows(words: Words, n_topics: int) -> WordCounts:
+    """Return rows of B without free places, with entries in the same order. `word_rows` makes the same rows of them."""
+    return used_words(words) if isinstance(words, WordRows) else pack_dense(words, padded(n_topics))
 
 
 def dense_width(n_topics: int, n_tokens: int, n_documents: int, longest: int) -> int:

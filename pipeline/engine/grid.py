@@ -199,6 +199,13 @@ class ChunkGridAlgorithm(CellAlgorithm[DataT, ChunkT]):
         """Return the arrays of a block that cells change, in a form of which they have no other copy."""
 
     @abstractmethod
+    def end_column(self, columns: Arrays) -> Arrays:
+        """Return what another worker receives of a column: its `begin_column` makes the same arrays of it.
+
+        `apply` may receive this, too.
+        """
+
+    @abstractmethod
     def finish_row(self, rows: Arrays, prepared: Arrays, address: Address) -> list[SweepResult]:
         """Return the results of a row's chunks after its last cell: states and sums, and no deltas."""
 

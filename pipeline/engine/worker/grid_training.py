@@ -260,6 +260,8 @@ class GridTrainer:
             arrays = self._held.request((kind, block, number)).result()
             if kind == "column" and self._grid.partner(number - 1, block) not in self._rows:
                 self._request_next_column()
+                if isinstance(algorithm, ChunkGridAlgorithm) and number < self._grid.n_strata:
+                    arrays = algorithm.begin_column(arrays)
         self._held.use(arrays)
         return arrays
 
@@ -279,7 +281,11 @@ class GridTrainer:
         if not stays:
             with self._device.counting():
                 bring_back(arrays.values())
-        self._held.put((kind, block, number), arrays)
+        if not is_own and isinstance(self._algorithm, ChunkGridAlgorithm):
+            self._held.use(arrays, -1)
+            self._held.put((kind, block, number), self._algorithm.end_column(arrays), were_used=False)
+        else:
+            self._held.put((kind, block, number), arrays)
 
     # --- columns of other workers ---
 

@@ -130,8 +130,14 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
 
     def begin_column(self, block: Arrays) -> Arrays:
         """Return the rows of B in the form in which they change."""
-        B = gibbs.word_rows(WordCounts(**block), self.n_topics)
+        rows = _words(block)._asdict() if "lengths" in block else block
+        B = gibbs.word_rows(WordCounts(*(rows[name] for name in WordCounts._fields)), self.n_topics)
         return B._asdict() if isinstance(B, WordRows) else {"B": B}
+
+    def end_column(self, columns: Arrays) -> Arrays:
+        """Return the rows of B without their free places, which are most of a column."""
+        row_ptr, topics, counts = gibbs.used_rows(_words(columns), self.n_topics)
+        return {"lengths": np.diff(row_ptr), "topics": topics, "counts": counts}
 
     def train_cell(
         self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int
@@ -218,5 +224,9 @@ def _shifted(parts: list[np.ndarray], sizes: list[int]) -> np.ndarray:
 
 
 def _words(arrays: Arrays) -> gibbs.Words:
-    """Return rows of B, given the arrays of a column."""
-    return arrays["B"] if "B" in arrays else WordRows(*(arrays[name] for name in WordRows._fields))
+    """Return rows of B, given the arrays of a column, or what is sent of it."""
+    if "B" in arrays:
+        return arrays["B"]
+    if "row_ptr" not in arrays:
+        arrays = arrays | {"row_ptr": np.append(0, np.cumsum(arrays["lengths"]))}
+    return WordRows(*(arrays[name] for name in WordRows._fields))

@@ -188,6 +188,13 @@ def test_counts_stay_exact_sweep_by_sweep_and_block_by_block(n_topics):
             found = scipy.sparse.csr_array((packed.counts, packed.topics, packed.row_ptr), rows.shape)
             np.testing.assert_array_equal(found.toarray(), rows)
             assert found.has_canonical_format and found.data.all()
+            used = gibbs.used_rows(B, n_topics)
+            copy = gibbs.word_rows(used, n_topics)
+            for left, right in zip(gibbs.used_rows(copy, n_topics), used, strict=True):
+                np.testing.assert_array_equal(left, right)
+            np.testing.assert_array_equal(dense_words(copy, n_topics), rows)
+            if isinstance(B, WordRows):
+                np.testing.assert_array_equal(copy.row_ptr, B.row_ptr)
 
 
 def dense_documents(A, n_topics):

@@ -14,6 +14,7 @@ from helpers.faults import Faulty
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,29 @@ def test_one_topic_is_the_distribution_of_words(corpus, sampler):
     shares = frequency / frequency.sum()
     expected = np.log(shares[corpus.held_out.read_chunk(0).words]).mean()
     assert model.score(corpus.held_out) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@settings(max_examples=10)
+@given(st.data())
+def test_each_token_has_one_topic_in_corpora_of_any_shape(sampler, data):
+    """One chunk or many, one document, empty documents, a word in every token, more topics than tokens or words."""
+    shape = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 5))
+    counts = data.draw(arrays(np.int64, shape, elements=st.sampled_from([0, 0, 1, 2, 70])))
+    n_topics, n_blocks = data.draw(st.sampled_from([1, 3, 66, 400])), data.draw(st.sampled_from(["auto", 64]))
+    corpus = corpus_from(counts, chunk_tokens=data.draw(st.sampled_from([1, 3, 1000]))) if counts.any() else counts
+    lda = LDA(n_topics, 0.1, sampler=sampler, n_blocks=n_blocks, max_iter=3)
+    if not counts.any():
+        with pytest.raises(DataError, match="all counts are 0"):
+            lda.fit(corpus)
+        return
+    lda.fit(corpus, evaluate_every=1)
+    frequency = corpus.vocabulary["term_frequency"].to_numpy()
+    np.testing.assert_allclose((lda.components_ - 0.01).sum(axis=0), frequency, rtol=1e-4)
+    np.testing.assert_allclose(lda.transform(corpus).sum(axis=1), 1, rtol=1e-5)
+    assert np.isfinite([row["log_likelihood"] for row in lda.history_]).all()
 
 
 def test_each_sampler_is_another_run(corpus, tmp_path):

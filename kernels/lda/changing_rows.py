@@ -120,7 +120,7 @@ def growable_words(rows: WordCounts, n_topics: int) -> WordRows:
 
 @kernel
 def used_words(words: WordRows) -> WordCounts:
-    """Copy rows of B without their free places, in the same order, of which `growable_words` makes the same rows."""
+    """Copy rows of B (W words) without their free places. `growable_words` makes the same rows of the copy."""
     W = len(words.lengths)
     row_ptr = np.zeros(W + 1, np.int64)
     for row in range(W):

@@ -130,7 +130,7 @@ class WordOrderGibbs(LdaAlgorithm, ChunkGridAlgorithm[Corpus, Chunk]):
 
     def begin_column(self, block: Arrays) -> Arrays:
         """Return the rows of B in the form in which they change."""
-        rows = _words(block)._asdict() if "lengths" in block else block
+        rows = _with_bounds(block)
         B = gibbs.word_rows(WordCounts(*(rows[name] for name in WordCounts._fields)), self.n_topics)
         return B._asdict() if isinstance(B, WordRows) else {"B": B}
 
@@ -227,6 +227,10 @@ def _words(arrays: Arrays) -> gibbs.Words:
     """Return rows of B, given the arrays of a column, or what is sent of it."""
     if "B" in arrays:
         return arrays["B"]
-    if "row_ptr" not in arrays:
-        arrays = arrays | {"row_ptr": np.append(0, np.cumsum(arrays["lengths"]))}
-    return WordRows(*(arrays[name] for name in WordRows._fields))
+    rows = _with_bounds(arrays)
+    return WordRows(*(rows[name] for name in WordRows._fields))
+
+
+def _with_bounds(arrays: Arrays) -> Arrays:
+    """Return the arrays of sparse rows of B, with the bounds of the rows if they were not sent."""
+    return arrays if "row_ptr" in arrays else arrays | {"row_ptr": np.append(0, np.cumsum(arrays["lengths"]))}

@@ -91,7 +91,7 @@ class PreviousModel(Protocol):
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes that one sweep task holds at the same time, by cause."""
+    """Bytes that one sweep task holds at the same time, by cause. A state counts twice: before and after the sweep."""
 
     data: int = 0
     state: int = 0

@@ -26,9 +26,9 @@ try:
 except ImportError:  # on Windows
     resource = None  # type: ignore[assignment]
 
-#: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
-PLANNED_SHARE = 0.7
-#: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
+#: Share of a worker's memory limit that a plan may use. Our settings of Dask pause a worker at 90%.
+PLANNED_SHARE = 0.8
+#: Bytes of a worker process without its tasks: interpreter, libraries, compiled kernels, freed memory that it keeps.
 PROCESS_BYTES = 320 << 20
 #: Bytes that Numba's compiler takes for the kernels of a model.
 COMPILING_BYTES = 208 << 20

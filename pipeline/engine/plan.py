@@ -21,6 +21,8 @@ from .worker.buffers import AHEAD
 
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25
+#: Share of a CUDA device's free memory that tasks may use.
+DEVICE_SHARE = 0.7
 #: Maximum number of bytes of a run that is kept in memory, and the part of the memory limit that it may occupy. Nobody
 #: resumes such a run, so files would only cost time.
 IN_MEMORY_BYTES = 512 << 20
@@ -196,10 +198,11 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         kept = min(needs.kept, int((left - held) * KEPT_OF_REST))
         left -= kept + held
     # Buffers for reading ahead and for writing behind, or a share of what is left, because a cache saves more.
-    in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
-    buffers = min(2 * AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
-    # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
-    everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
+    in_transit = AHEAD * capacity.threads * max(estimate.data + estimate.state for estimate in estimates)
+    blocks = min(AHEAD, algorithm.n_blocks - 1) * largest.model
+    buffers = min(2 * (in_transit + blocks), int(left * BUFFERS_SHARE))
+    # The cache never needs more than all chunks, all states and one model. A task has a state before and after a sweep.
+    everything = sum(estimate.data + estimate.state // 2 for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)
     return MemoryPlan(
         process=PROCESS_BYTES,
@@ -223,7 +226,7 @@ def _check_device(needs: Needs, needed: int, capacity: Capacity) -> None:
             f"device is 'cuda', but {capacity.title} has no CUDA device that works: use a machine that has one "
             f"(pip install 'corpusmill[cuda12]', and `numba -s` to see what is missing), or device 'auto' or 'cpu'"
         )
-    each = int(capacity.device * PLANNED_SHARE) // capacity.threads
+    each = int(capacity.device * DEVICE_SHARE) // capacity.threads
     # Without a device, device 'auto' runs on the CPU, and there is nothing to check.
     if capacity.device and needed > each:
         raise TooLarge(

@@ -66,7 +66,11 @@ class MemoryPlan:
         later = self.buffers + self.kept + self.held + self.cache
         # The compiler is first, and half of what it took stays.
         most = max(later + self.compiling // 2, self.compiling)
-        return self.process + self.pinned + most + self.threads * self.task.total
+        task = self.task.total
+        if self.blocks == 1 and self.cache >= self.task.model:
+            # All threads read the block that is in the cache.
+            task -= self.task.model
+        return self.process + self.pinned + most + self.threads * task
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""

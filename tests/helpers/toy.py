@@ -82,7 +82,7 @@ class Tally(Algorithm):
 
     def memory(self, data, chunk):
         return MemoryEstimate(
-            data=chunk.tokens * 16, state=chunk.tokens * 16, delta=self.n_rows * 8, scratch=self.scratch
+            data=chunk.tokens * 16, state=chunk.tokens * 32, delta=self.n_rows * 8, scratch=self.scratch
         )
 
     def begin(self, data, blocks, previous):

@@ -17,7 +17,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 SHORT = (0.5, 2.0, 8.0)
 #: Seconds by which a slow link delays each message.
 DELAYS = (0.05, 0.3, 1.0)
-#: Mebibytes that something else takes of a worker's 1024. Dask pauses a worker at 80% and restarts it at 95%.
+#: Mebibytes that something else takes of a worker's 1024. Dask pauses a worker at 90% and restarts it at 95%.
 TAKEN = (300, 600, 1100)
 
 

@@ -1,5 +1,6 @@
 """Random indexing as an algorithm of the engine (Polok and Smrž 2011, Algorithm 4.1)."""
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -101,24 +102,22 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Return the bytes of one sweep."""
         row = 4 * self.dimension
-        range_rows = -(-self.n_rows // self.n_ranges)
+        range_rows = self._range_rows
         block_rows = -(-self.n_rows // self.n_blocks)
         rows = min(range_rows, chunk.segments)
         padded_text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
         neighbour_lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.BUFFER_STRIDE
+        chunk_sums = self._sum_bytes(data, rows, chunk.tokens)
+        range_sums = self._sum_bytes(data, range_rows, data.n_tokens)
+        # A further epoch joins the other blocks of the range, and makes seeds of them.
+        others = 2 * (range_rows - block_rows) * row if self.max_iter > 1 else 0
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             # With the hashes and the seeds of all words.
             model=2 * block_rows * row + (9 + 2 * self.seed_length) * self.n_rows,
-            # The chunk's delta, that of another chunk, and one that waits to be merged. A merged one takes no more than
-            # the range, because a word's contexts take no more than its row.
-            delta=(3 * rows + range_rows) * (row + 28),
-            scratch=padded_text
-            + 4 * chunk.tokens
-            + neighbour_lists
-            + rows * row
-            + 8 * self.n_rows
-            + 2 * (range_rows - block_rows) * row,  # the other blocks of the range
+            # The chunk's delta, that of another chunk, and a merged one.
+            delta=2 * chunk_sums + range_sums,
+            scratch=padded_text + 20 * chunk.tokens + neighbour_lists + chunk_sums + 8 * self.n_rows + others,
             # Sums of words and of runs of occurrences; a range's rows, and the same as seeds; a delta that is merged
             # with that of the shard, and their sum.
             device=padded_text
@@ -128,14 +127,30 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             + 4 * self.seed_length * chunk.segments,
         )
 
+    @property
+    def _range_rows(self) -> int:
+        return -(-self.n_rows // self.n_ranges)
+
+    def _sum_bytes(self, data: Corpus, rows: int, tokens: int) -> int:
+        """Return the bytes of the delta of some chunks, which have ``tokens`` tokens of ``rows`` words of a range."""
+        row = 4 * self.dimension
+        most = rows * row
+        # A CUDA device, and a further epoch, sum the rows of all words. Otherwise, rare words have their contexts only,
+        # which take no more than a row.
+        if self.max_iter == 1 and self.device == "cpu":
+            n_frequent, rare_tokens = _frequent(data, self._most_contexts())
+            contexts = 4 * (len(self.window.offsets) + 1) * min(tokens, rare_tokens)
+            most = min(most, min(rows, n_frequent) * row + contexts)
+        return most + 28 * rows
+
     def needs(self, data: Corpus, n_workers: int) -> Needs:
         """Return the ranges, and the bytes of the sums that wait to be merged, except for the one in `memory`."""
-        kept = 0
-        # In the first epoch, no sum has to wait.
-        if self.max_iter > 1:
-            range_rows = -(-self.n_rows // self.n_ranges)
+        if self.max_iter == 1:
+            # Integers wait until they are as large as their sum. `memory` has one chunk's.
+            waiting = 1
+        else:
             waiting = max(0, count_waiting(min(len(data.chunks), MAX_SHARDS)) - 1)
-            kept = range_rows * (4 * self.dimension + 4) * waiting
+        kept = waiting * self._sum_bytes(data, self._range_rows, data.n_tokens)
         return Needs(
             kernels={"random_indexing.accumulate"},
             device=self.device,
@@ -294,6 +309,13 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         # Rare words matter in the first epoch only.
         kept = {name: array for name, array in shared.items() if name != "rare"}
         return kept | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
+
+
+@functools.lru_cache(maxsize=1)
+def _frequent(data: Corpus, most: int) -> tuple[int, int]:
+    """Return how many words occur more than ``most`` times, and how many tokens the others have."""
+    frequency = data.vocabulary["term_frequency"].to_numpy()
+    return int((frequency > most).sum()), int(frequency[frequency <= most].sum())
 
 
 def last_rows(block: Arrays) -> np.ndarray:

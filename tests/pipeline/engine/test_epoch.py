@@ -21,7 +21,7 @@ from corpusmill.pipeline.engine.data import count_shards, shard_chunks
 from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
-from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity
+from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, Capacity, limit_for
 from corpusmill.pipeline.engine.plan import make_plan, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
@@ -379,11 +379,9 @@ def test_the_memory_limit_that_a_refusal_names_is_enough_and_no_smaller_one_is(c
 
 
 def test_the_cache_uses_the_memory_that_tasks_do_not_need(corpus):
-    tight = make_plan(
-        Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, (PROCESS_BYTES + (60 << 20)) * 10 // 7)
-    )
+    tight = make_plan(Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, limit_for(60 << 20)))
     assert tight.cache + tight.task.total + PROCESS_BYTES <= tight.total
-    assert tight.total <= 0.7 * tight.limit
+    assert tight.total <= PLANNED_SHARE * tight.limit
 
 
 def test_shards_are_fixed_by_the_data_alone():

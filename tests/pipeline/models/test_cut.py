@@ -1,6 +1,7 @@
 """The engine cuts a model so that tasks fit, and the arrays are those of the model that was not cut."""
 
 import json
+import random
 import tracemalloc
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from corpusmill.pipeline.engine.algorithm import recut
 from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
-from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity
+from corpusmill.pipeline.engine.memory import PROCESS_BYTES, Capacity, limit_for
 from corpusmill.pipeline.engine.plan import TooLarge, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
@@ -141,7 +142,7 @@ def test_a_number_of_blocks_that_the_user_has_chosen_is_not_changed(corpus, limi
 def test_a_smaller_model_is_named_only_if_it_fits(estimator, corpus):
     algorithm = estimator._algorithm(corpus)
     found = set()
-    for memory in (PROCESS_BYTES // 7 * 10 + (size << 20) for size in (0, 1, 4, 16, 64, 256)):
+    for memory in (limit_for(0) + (1 << bits) for bits in range(16, 29)):
         workers = [Capacity("here", "", 1, memory)]
         try:
             plan_run(algorithm, None, corpus, workers, lambda: estimator._smaller(corpus))
@@ -153,33 +154,54 @@ def test_a_smaller_model_is_named_only_if_it_fits(estimator, corpus):
     assert found == {True, False}
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("memory", [330 << 20, PROCESS_BYTES * 10 // 7 + 4_000_000])
-@pytest.mark.parametrize("case", [*CASES, "nmf-extrapolated", "lda-gibbs", "word2vec"])
-def test_each_remedy_that_a_refusal_names_is_enough_alone(case, memory, threads, corpus):
-    more = {
-        "nmf-extrapolated": lambda n: NMF(200, extrapolate=True),
-        "lda-gibbs": lambda n: LDA(400, sampler="gibbs"),
-        "word2vec": lambda n: Word2Vec(2000),
-    }
-    estimator = (CASES | more)[case](4)
+LARGE = {
+    "lda": LDA(4000),
+    "lda-one-block": LDA(4000, n_blocks=1),
+    "lda-auto": LDA(4000, sampler="auto"),
+    "lda-gibbs": LDA(400, sampler="gibbs"),
+    "lda-minibatch": LDA(400, sampler="minibatch"),
+    "nmf": NMF(500),
+    "nmf-one-block": NMF(500, n_blocks=1),
+    "nmf-extrapolated": NMF(500, extrapolate=True),
+    "nmf-nndsvd": NMF(500, init="nndsvd"),
+    "nmf-kl": NMF(500, solver="mu", beta_loss="kullback-leibler"),
+    "nmf-restarts": NMF(300, restarts=3),
+    "random-indexing": RandomIndexing(40_000),
+    "random-indexing-retrained": RandomIndexing(4_000, retrain=1),
+    "word2vec": Word2Vec(3000),
+    "word2vec-full": Word2Vec(3000, method="full"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+@pytest.mark.parametrize("case", LARGE)
+def test_each_remedy_that_a_refusal_names_is_enough_alone(case, corpus):
+    estimator = LARGE[case]
     algorithm = estimator._algorithm(corpus)
     cut = estimator._cut(algorithm, corpus, None)
+    rng = random.Random(case)
 
-    def refusal_of(memory, threads, n_workers=1):
+    def refusal_of(memory, threads, n_workers):
         try:
             plan_run(algorithm, cut, corpus, [Capacity("here", "", threads, memory)] * n_workers)
-        except DataError as error:
+        except TooLarge as error:
             return error.remedies
-        return {}
+        return None
 
-    remedies = refusal_of(memory, threads)
-    if memory == 330 << 20:
-        assert remedies, "Python alone has no space"
-    assert len(remedies) <= 2
-    for name, value in remedies.items():
-        tried = {"memory": memory, "threads": threads, "n_workers": 1} | {name: value}
-        assert not refusal_of(**tried), name
+    found = 0
+    for _ in range(12):
+        tried = {
+            "memory": (330 << 20) + int(2 ** rng.uniform(20, 30)),
+            "threads": rng.choice([1, 2, 4, 16]),
+            "n_workers": rng.choice([1, 2, 5]),
+        }
+        remedies = refusal_of(**tried)
+        if remedies is not None:
+            assert 1 <= len(remedies) <= 2, tried
+            found += len(remedies)
+            for name, value in remedies.items():
+                assert refusal_of(**tried | {name: value}) is None, (tried, name, value)
+    assert found
 
 
 def least_limit(estimator, corpus, n):
@@ -301,6 +323,6 @@ def test_a_model_without_a_number_of_components_is_refused_with_the_numbers(corp
     """A user's own algorithm has parameters of its own."""
     algorithm = NMF(200, n_blocks=1)._algorithm(corpus)
     estimator = OwnModel(parameters={})
-    workers = [Capacity("here", "", 1, PROCESS_BYTES * 10 // 7 + 1)]
+    workers = [Capacity("here", "", 1, limit_for(1))]
     with pytest.raises(TooLarge, match="raise memory_limit to"):
         plan_run(algorithm, None, corpus, workers, lambda: estimator._smaller(corpus))

@@ -162,7 +162,7 @@ def test_jobs_of_a_local_queue_work():
         # Dask writes no results to disk, and the nanny has set the variables of the process.
         found = client.submit(lambda: (dask.config.get("distributed.worker.memory"), os.environ["GLIBC_TUNABLES"]))
         memory, tunables = found.result(timeout=60)
-        assert (memory["target"], memory["spill"], memory["pause"]) == (False, False, 0.8)
+        assert (memory["target"], memory["spill"], memory["pause"]) == (False, False, 0.9)
         assert "arena_max=1" in tunables
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -318,6 +319,38 @@ class RandomIndexingConfig(Section):
         return self
 
 
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class FastRPConfig(Section):
+    """Vectors of a graph's nodes by random projection. corpus.url is a graph store or a file of edges."""
+
+    kind: Literal["fastrp"] = "fastrp"
+    vector_size: int = Field(128, ge=4, le=65536, description="Number of dimensions of a vector")
+    weights: Annotated[tuple[float, ...], BeforeValidator(_as_tuple)] = Field(
+        (1.0, 1.0, 1.0),
+        min_length=1,
+        description="Weight of the rows of nodes after each step of a random walk, one number per step",
+    )
+    degree_exponent: float = Field(
+        -0.5,
+        ge=-1,
+        le=1,
+        description="First rows are multiplied by this power of the node's share of all edges. The lower it is, the "
+        "less count neighbours that many nodes have",
+    )
+    random_state: Seed = 0
+    n_blocks: Blocks = "auto"
+    device: Device = "auto"
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if not any(self.weights):
+            raise ValueError("weights are all 0: choose one number per step, of which one is not 0")
+        return self
+
+
 class OwnModelConfig(Section, extra="allow"):
     """An algorithm of your own module. Its kind is the module and the class, such as my_module:MyModel.
 
@@ -337,6 +370,7 @@ AnyModelConfig = Annotated[
     | Annotated[Word2VecConfig, Tag("word2vec")]
     | Annotated[Node2VecConfig, Tag("node2vec")]
     | Annotated[RandomIndexingConfig, Tag("random-indexing")]
+    | Annotated[FastRPConfig, Tag("fastrp")]
     | Annotated[OwnModelConfig, Tag("own")],
     Discriminator(tag_of),
 ]
@@ -348,4 +382,5 @@ MODEL_SECTIONS: dict[str, type[Section]] = {
     "word2vec": Word2VecConfig,
     "node2vec": Node2VecConfig,
     "random-indexing": RandomIndexingConfig,
+    "fastrp": FastRPConfig,
 }

@@ -110,7 +110,7 @@ def _describe(annotation: Any, metadata: Sequence[object] = (), plural: bool = F
         return _join(list(dict.fromkeys(_describe(option) for option in get_args(annotation))))
     if origin is Literal:
         return _describe_choices(get_args(annotation))
-    if origin is list:
+    if origin in (list, tuple):
         noun = "lists" if plural else "a list"
         return f"{noun} of {_describe(get_args(annotation)[0], plural=True)}"
     if annotation in (int, float):

@@ -20,6 +20,7 @@ from .matrices.blocks import RowBlocks
 from .matrices.memory import is_annotated, is_backed, is_dask_array, is_missing
 from .messages import listed
 from .stores.corpus import Corpus
+from .stores.graph import Graph
 from .stores.matrix import Matrix
 from .stores.store import Store
 
@@ -322,15 +323,15 @@ def _way_out(given: Any, first: Any) -> str:
 # --- stores ---
 
 
-def open_data(url: str | os.PathLike[str], part: str = "train") -> Corpus | Matrix:
-    """Return the corpus or matrix store at ``url``; raise DataError if there is neither."""
+def open_data(url: str | os.PathLike[str], part: str = "train") -> Corpus | Matrix | Graph:
+    """Return the corpus, matrix or graph store at ``url``; raise DataError if there is none."""
     store = Store(url)
     if store.exists("corpus.json"):
         return Corpus(url, part)
     if store.exists("matrix.json"):
         return Matrix(url, part)
     if store.exists("graph.json"):
-        raise DataError(f"{store.url}: this is a graph; only Node2Vec trains on graphs")
+        return Graph(url)
     raise DataError(
         f"{store.url}: no corpus and no matrix here; make a corpus with `corpusmill ingest SOURCE {store.url}`"
     )

@@ -69,9 +69,9 @@ def capitalize(text: str) -> str:
 
 
 def model_title(kind: str) -> str:
-    """Write the kind of a model as a title: LDA, NMF, Word2Vec, Random indexing."""
+    """Write the kind of a model as a title: LDA, NMF, Word2Vec, FastRP, Random indexing."""
     name = kind.replace("-", " ")
-    return name.upper() if len(name) <= 3 else name.capitalize().replace("2vec", "2Vec")
+    return name.upper() if len(name) <= 3 else name.capitalize().replace("2vec", "2Vec").replace("rp", "RP")
 
 
 def with_minus_sign(number: str) -> str:

@@ -68,7 +68,7 @@ def is_zarr_chunk(path):
 @pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_no_file_of_a_corpus_a_run_a_model_or_a_version_can_hold_code(kind):
     hostile(kind, **{"vector_size": 8, "num_walks": 2, "walk_length": 5, "epochs": 1} if kind == "node2vec" else {})
-    graph = ["--set", "source=null", "--set", "corpus.url=edges.txt"] if kind == "node2vec" else []
+    graph = ["--set", "source=null", "--set", "corpus.url=edges.txt"] if kind in ("node2vec", "fastrp") else []
     assert call("run", "my.yaml", *graph, "--set", "report=null", "--json") == 0
     if kind in MODELS:
         assert call("retrain", "my.yaml", "--json") == 0

@@ -14,8 +14,8 @@ from corpusmill.io.errors import DataError
 from corpusmill.io.extras import needing
 from corpusmill.io.matrices.memory import is_missing
 from corpusmill.io.stores.graph import Graph
+from corpusmill.pipeline.models.base.graphs import GraphSource, open_graph
 from corpusmill.pipeline.models.base.sparse_rows import row_of_each_entry
-from corpusmill.pipeline.models.node2vec.estimator import GraphSource, open_graph
 
 #: Number of parts of the data for the cross-validation of links.
 FOLDS = 5

@@ -56,11 +56,23 @@ class GraphChunkInfo:
     nodes: int
     edges: int
 
+    # Names that all stores have for what training counts.
+
+    @property
+    def documents(self) -> int:
+        """Number of nodes."""
+        return self.nodes
+
+    @property
+    def tokens(self) -> int:
+        """Number of edges."""
+        return self.edges
+
 
 class Graph:
     """A graph store, open for reading.
 
-    The command ``corpusmill graph`` and `ingest_graph` write graph stores. `Node2Vec` trains on them.
+    The command ``corpusmill graph`` and `ingest_graph` write graph stores. `Node2Vec` and `FastRP` train on them.
 
     Parameters
     ----------
@@ -97,10 +109,15 @@ class Graph:
     """
 
     kind = "graph"
+    #: The only part. A graph has no edges set aside for evaluation.
+    part = "train"
+    held_out = None
 
     def __init__(self, url: str | os.PathLike[str]):
         self.store = Store(url)
         self.url = self.store.url
+        #: What messages call the graph: its URL, unless it is a temporary copy of edges in memory.
+        self.title = self.url
         if not self.store.exists("graph.json"):
             raise DataError(
                 f"{self.url}: no graph here (no graph.json); make one with `corpusmill graph EDGES {self.url}`"
@@ -127,6 +144,21 @@ class Graph:
         return self.meta["n_edges"]
 
     @property
+    def n_documents(self) -> int:
+        """Number of nodes, by the name that all stores have for rows of data."""
+        return self.n_nodes
+
+    @property
+    def n_words(self) -> int:
+        """Number of nodes, by the name that all stores have for rows of a model."""
+        return self.n_nodes
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of entries of the adjacency matrix, by the name that all stores have for what training counts."""
+        return self.n_edges
+
+    @property
     def is_directed(self) -> bool:
         """Whether edges have a direction."""
         return self.meta["directed"]
@@ -151,6 +183,23 @@ class Graph:
     def nodes(self) -> pa.Array:
         """Names of the nodes by number: (V,) string."""
         return self.store.read_parquet("nodes.parquet")["node"].combine_chunks()
+
+    @property
+    def vocabulary(self) -> pa.Table:
+        """A table with the column word: the names of the nodes."""
+        return pa.table({"word": self.nodes.cast(pa.large_string())})
+
+    @cached_property
+    def incoming(self) -> tuple[np.ndarray, np.ndarray]:
+        """The number of edges that end at each node, (V,) int64, and the sum of their weights, (V,) float64."""
+        counts = np.zeros(self.n_nodes, np.int64)
+        weights = np.zeros(self.n_nodes)
+        for index in range(len(self.chunks)):
+            chunk = self.read_chunk(index)
+            counts += np.bincount(chunk.neighbours, minlength=self.n_nodes)
+            if self.is_weighted:
+                weights += np.bincount(chunk.neighbours, chunk.weights, self.n_nodes)
+        return counts, weights if self.is_weighted else counts.astype(np.float64)
 
     def read_chunk(self, index: int) -> GraphChunk:
         """Read a chunk, and verify its checksums.

@@ -28,7 +28,7 @@ FORMAT = 2
 
 
 class VectorExplorer(Explorer):
-    """Answers requests about the vectors of Word2Vec, Node2Vec and random indexing."""
+    """Answers requests about the vectors of Word2Vec, Node2Vec, FastRP and random indexing."""
 
     def __init__(
         self, model: ExploredModel, labels: dict[str, str] | None = None, comparison: JsonObject | None = None
@@ -56,7 +56,7 @@ class VectorExplorer(Explorer):
     def _build(self) -> Arrays:
         vectors = self.vectors
         counts = vectors.counts if vectors.counts is not None else -np.arange(len(vectors))
-        n_points = MAP_NODES if self.model.kind == "node2vec" else MAP_WORDS
+        n_points = MAP_NODES if self.model.kind in ("node2vec", "fastrp") else MAP_WORDS
         chosen = top_indices(counts, n_points)
         rows = vectors.vectors[chosen]
         features = reduce_dimensions(rows / row_lengths(rows)[:, None])

@@ -25,7 +25,8 @@ def ingest_graph(
 ) -> Graph:
     """Read edges, write them as a graph store, and open it. A graph that is already at ``url`` is replaced.
 
-    `Node2Vec` trains on edges without it. Use it to read edges once for several trainings, or with other options.
+    `Node2Vec` and `FastRP` train on edges without it. Use it to read edges once for several trainings, or with other
+    options.
 
     Parameters
     ----------

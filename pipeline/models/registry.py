@@ -18,6 +18,7 @@ _PLACES = {
     "word2vec": ("word2vec", "Word2Vec"),
     "node2vec": ("node2vec", "Node2Vec"),
     "random-indexing": ("random_indexing", "RandomIndexing"),
+    "fastrp": ("fastrp", "FastRP"),
 }
 
 MODEL_KINDS = tuple(_PLACES)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from corpusmill.pipeline.ingest.ingest import ingest as ingest
     from corpusmill.pipeline.ingest.job import IngestOptions as IngestOptions
     from corpusmill.pipeline.models.base.advice import TrainingWarning as TrainingWarning
+    from corpusmill.pipeline.models.fastrp.estimator import FastRP as FastRP
     from corpusmill.pipeline.models.lda.estimator import LDA as LDA
     from corpusmill.pipeline.models.nmf.estimator import NMF as NMF
     from corpusmill.pipeline.models.node2vec.estimator import Node2Vec as Node2Vec
@@ -45,6 +46,7 @@ _MODULES = {
     "DataError": "corpusmill.io.errors",
     "EarlyStopping": "corpusmill.pipeline.views.early_stopping",
     "EpochFinished": "corpusmill.pipeline.engine.events",
+    "FastRP": "corpusmill.pipeline.models.fastrp.estimator",
     "Graph": "corpusmill.io.stores.graph",
     "IngestOptions": "corpusmill.pipeline.ingest.job",
     "LDA": "corpusmill.pipeline.models.lda.estimator",

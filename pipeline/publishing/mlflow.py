@@ -259,7 +259,7 @@ class MLflowCallback:
 
         Parameters
         ----------
-        model : LDA, NMF, Word2Vec, Node2Vec or RandomIndexing
+        model : LDA, NMF, Word2Vec, Node2Vec, FastRP or RandomIndexing
             The trained model. It belongs to the run of MLflow that was logged last.
 
         Examples

@@ -6,6 +6,7 @@ from ...io.data import open_data
 from ...io.errors import DataError
 from ...io.messages import pluralize
 from ...io.stores.corpus import Corpus
+from ...io.stores.graph import Graph
 from ...io.stores.store import Store, split_path
 from ..engine.run import RunStore, model_kind
 from ..formatting import model_title
@@ -143,6 +144,8 @@ def _lead(data_meta: Mapping[str, str]) -> str:
     except DataError:
         return f"trained on a {data_meta['kind']} that was deleted or moved"
     sizes = {"documents": "n_documents", "tokens": "n_tokens", "words": "n_words"}
+    if isinstance(data, Graph):
+        sizes = {"nodes": "n_nodes", "entries of the adjacency": "n_edges"}
     parts = [f"{getattr(data, attribute):,} {noun}" for noun, attribute in sizes.items() if hasattr(data, attribute)]
     if isinstance(data, Corpus) and data.held_out.chunks:
         parts.append(f"{pluralize(data.held_out.n_documents, 'document')} held out")

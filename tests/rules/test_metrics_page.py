@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec, ingest
+from corpusmill import LDA, NMF, FastRP, Node2Vec, RandomIndexing, Word2Vec, ingest
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.views.history import is_engine_metric
 from corpusmill.pipeline.views.prometheus import PREFIX, BatchJob
@@ -47,6 +47,7 @@ def written_metrics(corpus, folder):
         (Word2Vec(n_blocks=2, **vectors), corpus, "blocks"),
         (Node2Vec(vector_size=4, epochs=2, device="cpu"), EDGES, "node2vec"),
         (RandomIndexing(16, seed_length=4, retrain=1, device="cpu"), corpus, "random-indexing"),
+        (FastRP(16), EDGES, "fastrp"),
     ]
     found = set()
     for model, data, run in trainings:

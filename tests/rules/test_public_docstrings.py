@@ -25,6 +25,7 @@ PUBLIC = {
     "corpusmill.pipeline.models.vectors.vectors": ["WordVectors"],
     "corpusmill.pipeline.models.lda.estimator": ["LDA"],
     "corpusmill.pipeline.models.nmf.estimator": ["NMF"],
+    "corpusmill.pipeline.models.fastrp.estimator": ["FastRP"],
     "corpusmill.pipeline.models.node2vec.estimator": ["Node2Vec"],
     "corpusmill.pipeline.models.random_indexing.estimator": ["RandomIndexing"],
     "corpusmill.pipeline.models.word2vec.estimator": ["Word2Vec"],

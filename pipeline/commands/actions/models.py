@@ -48,8 +48,8 @@ def load_vector_model(url: str) -> HasWordVectors:
     model = load_model(url)
     if not isinstance(model, HasWordVectors):
         raise ValueError(
-            f"{url}: {model._kind} models have no word vectors; word2vec, node2vec and random-indexing models do. Any "
-            f"model searches documents: 'corpusmill similar' with --documents CORPUS"
+            f"{url}: {model._kind} models have no word vectors; word2vec, node2vec, fastrp and random-indexing models "
+            f"do. Any model searches documents: 'corpusmill similar' with --documents CORPUS"
         )
     return model
 

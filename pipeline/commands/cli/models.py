@@ -55,8 +55,8 @@ def similar(
     """Print the words or documents most similar to some words.
 
     MODEL is the folder or URL of a model or of a finished run. Similar words need a model with word vectors: word2vec,
-    node2vec or random-indexing. With --documents, any model that was trained on text will do. Each line shows the
-    cosine similarity.
+    node2vec, fastrp or random-indexing. With --documents, any model that was trained on text will do. Each line shows
+    the cosine similarity.
 
     \b
     Examples:

@@ -1,5 +1,5 @@
 import { byId, count, debounced, el } from "./dom.js";
-import { answers, ask, failure, setHues, state, topicLink, topicTitle } from "./state.js";
+import { answers, ask, failure, isOfGraph, setHues, state, topicLink, topicTitle } from "./state.js";
 import { showGuide, showOverview, showTopic } from "./topics.js";
 import { showDocument, showWord } from "./documents.js";
 import { showComparison } from "./comparison.js";
@@ -84,14 +84,14 @@ async function start() {
     return;
   }
   const model = state.model;
-  const names = { lda: "LDA", nmf: "NMF", word2vec: "Word2Vec", node2vec: "Node2Vec", "random-indexing": "Random indexing" };
+  const names = { lda: "LDA", nmf: "NMF", word2vec: "Word2Vec", node2vec: "Node2Vec", "random-indexing": "Random indexing", fastrp: "FastRP" };
   const kind = names[model.kind] || model.kind;
   document.title = model.title + ": " + kind;
   byId("title").textContent = model.title;
-  byId("lead").textContent = [kind, model.type === "topics" ? count(model.x.length, "topic") : count(model.words, model.kind === "node2vec" ? "node" : "word"),
+  byId("lead").textContent = [kind, model.type === "topics" ? count(model.x.length, "topic") : count(model.words, isOfGraph(model) ? "node" : "word"),
     model.documents ? count(model.documents, "document") : ""].filter(Boolean).join(" · ");
   setHues(model.x, model.y);
-  const found = model.type === "topics" ? (answers ? "word or named topic" : "word, topic or document") : model.kind === "node2vec" ? "node" : "word";
+  const found = model.type === "topics" ? (answers ? "word or named topic" : "word, topic or document") : isOfGraph(model) ? "node" : "word";
   byId("query").placeholder = "Find a " + found;
   byId("query").setAttribute("aria-label", "Find a " + found);
   if (model.type === "vectors") showVectors();

@@ -7,6 +7,9 @@ export const answers = embedded ? JSON.parse(embedded) : null;
 export const state = { model: null, hues: [], word: null, selected: null, lambda: 0.6 };
 const known = new Map();
 
+// Models of the nodes of a graph.
+export const isOfGraph = model => model.kind === "node2vec" || model.kind === "fastrp";
+
 export async function ask(name, parameters = {}, keep = true) {
   const query = new URLSearchParams(parameters).toString();
   const question = query ? name + "?" + query : name;

@@ -1,5 +1,5 @@
 import { byId, count, el } from "./dom.js";
-import { answers, ask, crumb, failure, state } from "./state.js";
+import { answers, ask, crumb, failure, isOfGraph, state } from "./state.js";
 import { CircleMap } from "./map.js";
 import { comparisonLink } from "./comparison.js";
 
@@ -7,7 +7,7 @@ import { comparisonLink } from "./comparison.js";
 
 let wordMap = null;
 
-const noun = () => state.model.kind === "node2vec" ? "node" : "word";
+const noun = () => isOfGraph(state.model) ? "node" : "word";
 
 export function showVectors() {
   const model = state.model;

@@ -11,6 +11,7 @@ import numpy as np
 from ....io.data import Data, open_data
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
+from ....io.stores.graph import Graph
 from ....io.stores.matrix import Matrix, chunks_of
 from ....io.stores.store import Arrays
 from ....io.words import merge_vocabularies
@@ -226,7 +227,10 @@ class NMF(RestartedEstimator, TopicModel):
         if isinstance(read, Corpus | Matrix):
             return read
         if isinstance(read, str | os.PathLike):
-            return open_data(os.fspath(read))
+            store = open_data(os.fspath(read))
+            if isinstance(store, Graph):
+                raise DataError(f"{store.url}: this is a graph; only Node2Vec and FastRP train on graphs")
+            return store
         if isinstance(read, InputMatrix):
             return matrix_from(read, self.dtype)
         return corpus_of(read)

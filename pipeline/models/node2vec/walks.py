@@ -175,9 +175,10 @@ def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:
         needed = shared + worker.threads * per_task
         if needed > usable_bytes(worker.memory):
             raise DataError(
-                f"{graph.url}: walks need {format_bytes(needed)} on worker {worker.name}, which has "
-                f"{format_bytes(usable_bytes(worker.memory))} for them ({format_bytes(worker.memory)} memory limit): "
-                f"raise memory_limit to {limit_for(needed) >> 20}MiB or more, or use fewer threads per worker"
+                f"{graph.url}: the graph must fit into each worker: walks need {format_bytes(needed)} on worker "
+                f"{worker.name}, which has {format_bytes(usable_bytes(worker.memory))} for them "
+                f"({format_bytes(worker.memory)} memory limit): raise memory_limit to {limit_for(needed) >> 20}MiB or "
+                f"more, use fewer threads per worker, or choose FastRP, which reads the graph in chunks"
             )
 
 

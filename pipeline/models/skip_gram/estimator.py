@@ -21,6 +21,7 @@ from ...topics import WordList
 from ..base.inputs import CheckedInput, DataLike, FitOptions
 from ..base.saved import SavedModel, TrainedModel
 from ..base.text import TextEstimator
+from ..vectors.similarity import mean_vectors
 from ..vectors.vectors import WordVectors
 from .algorithm import DESCRIBED_VOCABULARY, MATRICES, SkipGram, describe_vectors, total_frequencies
 from .grid_size import grid_size
@@ -226,12 +227,7 @@ class SkipGramEstimator(TextEstimator):
 
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the mean of the vectors of each document's words: (D, vector_size) float32, zeros without words."""
-        rows = np.zeros((len(doc_ptr) - 1, self.vector_size), np.float32)
-        for document in range(len(rows)):
-            own = words[doc_ptr[document] : doc_ptr[document + 1]]
-            if len(own):
-                rows[document] = self.wv.vectors[own].mean(axis=0)
-        return rows
+        return mean_vectors(self.wv.vectors, doc_ptr, words)
 
 
 def _rows_of_words(blocks: list[Arrays], words: np.ndarray, is_kept: np.ndarray) -> Arrays:

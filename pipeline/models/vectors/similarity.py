@@ -40,3 +40,16 @@ def top_indices(scores: np.ndarray, n: int) -> np.ndarray:
     bound = np.partition(scores, len(scores) - n)[len(scores) - n]
     candidates = np.flatnonzero(scores >= bound)
     return candidates[np.argsort(-scores[candidates], kind="stable")][:n]
+
+
+def mean_vectors(vectors: np.ndarray, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return the mean of the ``vectors`` (V, D) of each document's words: (documents, D) float32, zeros without words.
+
+    The words of document d are ``words[doc_ptr[d]:doc_ptr[d + 1]]``.
+    """
+    rows = np.zeros((len(doc_ptr) - 1, vectors.shape[1]), np.float32)
+    for document in range(len(rows)):
+        own = words[doc_ptr[document] : doc_ptr[document + 1]]
+        if len(own):
+            rows[document] = vectors[own].mean(axis=0)
+    return rows

@@ -137,10 +137,9 @@ def test_a_matrix_has_no_part_for_evaluation(tmp_path):
         open_data(matrix.url, "held_out")
 
 
-def test_a_graph_is_refused_as_training_data(tmp_path):
-    write_graph(read_edges(scipy.sparse.eye_array(3, format="csr")), tmp_path)
-    with pytest.raises(DataError, match="this is a graph; only Node2Vec trains on graphs"):
-        open_data(tmp_path)
+def test_a_graph_is_no_corpus(tmp_path):
+    graph = write_graph(read_edges(scipy.sparse.eye_array(3, format="csr")), tmp_path)
+    assert open_data(tmp_path).hash == graph.hash
     with pytest.raises(DataError, match="no corpus and no matrix here"):
         open_data(tmp_path / "nothing")
     with pytest.raises(DataError, match="this is a graph, and a corpus is needed here"):

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec
+from corpusmill import LDA, NMF, Corpus, FastRP, Graph, Node2Vec, RandomIndexing, Word2Vec
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.events import Described, EpochFinished, RunFinished, RunStarted
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.graph import ingest_graph
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class, load_model, model_of_run
 from helpers.documents import BOATS_AND_BREAD
+from helpers.graphs import communities
 from helpers.models import interrupt_after, stop_after
 from sklearn.base import clone
 
@@ -27,10 +29,13 @@ ESTIMATORS = {
     # Node2Vec trains on any corpus as if its documents were walks.
     "node2vec": Node2Vec(vector_size=8, epochs=3),
     "random-indexing": RandomIndexing(vector_size=64, seed_length=4, retrain=2),
+    # It has a graph for data, where the others have documents.
+    "fastrp": FastRP(16),
 }
 # Node2Vec warns that it takes documents for walks, which is meant here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Node2Vec takes each document")
 each = pytest.mark.parametrize("kind", MODEL_KINDS)
+each_of_documents = pytest.mark.parametrize("kind", [kind for kind in MODEL_KINDS if kind != "fastrp"])
 OLD = BOATS_AND_BREAD
 NEW = [*BOATS_AND_BREAD[:6], "a loaf and a cake for the sailor", "a loaf for the baker"]
 
@@ -54,27 +59,36 @@ def corpora(tmp_path_factory):
     folder = tmp_path_factory.mktemp("contract")
     ingest([text.split() for text in OLD], str(folder / "old"), chunk_tokens=100)
     ingest([text.split() for text in NEW], str(folder / "new"), chunk_tokens=100)
+    (folder / "edges.txt").write_text(communities())
+    ingest_graph(folder / "edges.txt", folder / "graph", chunk_edges=100)
     return folder
 
 
 @pytest.fixture(scope="module")
-def corpus(corpora):
-    return Corpus(str(corpora / "old"))
+def data_of(corpora):
+    """Return a function from a kind to the data that its model is trained on."""
+    return lambda kind: Graph(corpora / "graph") if kind == "fastrp" else Corpus(corpora / "old")
+
+
+@pytest.fixture
+def corpus(request, data_of):
+    """Return the data of the kind of this test."""
+    return data_of(request.node.callspec.params.get("kind") if hasattr(request.node, "callspec") else "lda")
 
 
 @pytest.fixture(scope="module")
-def fitted(corpus):
+def fitted(data_of):
     """Return a function from a kind to a model that tests must not change."""
-    return cache(lambda kind: new(kind).fit(corpus))
+    return cache(lambda kind: new(kind).fit(data_of(kind)))
 
 
 @pytest.fixture(scope="module")
-def facts_of_run(corpus, tmp_path_factory):
+def facts_of_run(data_of, tmp_path_factory):
     """Return a function from a kind to the file ``run.json`` of a run with Python's numbers."""
     folder = tmp_path_factory.mktemp("runs")
 
     def of(kind):
-        new(kind).fit(corpus, run=folder / kind, evaluate_every=1)
+        new(kind).fit(data_of(kind), run=folder / kind, evaluate_every=1)
         return RunStore(str(folder / kind)).meta
 
     return cache(of)
@@ -168,6 +182,7 @@ OWN = {
     "word2vec": ["wv"],
     "node2vec": ["wv"],
     "random-indexing": ["document_vectors", "forget", "merge", "wv"],
+    "fastrp": ["wv"],
 }
 
 
@@ -194,7 +209,7 @@ def test_rows_have_the_named_columns(kind, fitted, corpus):
     model = fitted(kind)
     rows = model.transform(corpus)
     names = model.get_feature_names_out()
-    assert rows.shape == (corpus.n_documents, len(names))
+    assert rows.shape == (corpus.n_nodes if kind == "fastrp" else corpus.n_documents, len(names))
     assert len(set(names)) == len(names)
     assert model.n_features_in_ == len(model.words_) == corpus.n_words
 
@@ -276,7 +291,7 @@ def test_a_run_is_resumed_to_the_same_bits(kind, callback, fitted, corpus, tmp_p
 
 @each
 def test_a_run_and_its_corpus_may_move(kind, fitted, corpora, tmp_path):
-    shutil.copytree(corpora / "old", tmp_path / "here")
+    shutil.copytree(corpora / ("graph" if kind == "fastrp" else "old"), tmp_path / "here")
     new(kind).fit(str(tmp_path / "here"), run=str(tmp_path / "run"), callbacks=[stop_after(1)])
     (tmp_path / "here").rename(tmp_path / "there")
     (tmp_path / "run").rename(tmp_path / "moved")
@@ -304,7 +319,7 @@ def test_the_model_of_a_run_has_the_words_that_training_showed_last(kind, corpus
 # --- partial_fit ---
 
 
-@each
+@each_of_documents
 def test_partial_fit_adds_words_and_their_frequencies(kind, corpora):
     old, further = Corpus(str(corpora / "old")), Corpus(str(corpora / "new"))
     model = additive(kind).fit(old).partial_fit(further)
@@ -318,7 +333,7 @@ def test_partial_fit_adds_words_and_their_frequencies(kind, corpora):
     assert {"loaf", "word5"} <= found.keys()
 
 
-@each
+@each_of_documents
 def test_the_run_of_a_partial_fit_has_the_words_of_the_previous_model(kind, corpora, tmp_path):
     model = additive(kind).fit(str(corpora / "old"))
     model.partial_fit(str(corpora / "new"), run=str(tmp_path / "run"))
@@ -339,6 +354,7 @@ def test_the_run_of_a_partial_fit_has_the_words_of_the_previous_model(kind, corp
         ("node2vec", {"vector_size": 16}),
         ("random-indexing", {"vector_size": 32}),
         ("random-indexing", {"window": 3}),
+        ("fastrp", {"vector_size": 32}),
     ],
 )
 def test_a_parameter_that_the_arrays_depend_on_must_not_change_after_training(kind, changed, corpus, tmp_path):
@@ -359,7 +375,7 @@ def test_partial_fit_without_a_model_is_fit(kind, corpus):
     assert bits(additive(kind).partial_fit(corpus)) == bits(additive(kind).fit(corpus))
 
 
-@each
+@each_of_documents
 def test_an_interrupted_partial_fit_is_resumed_though_everything_moved(kind, corpora, tmp_path):
     old = Corpus(str(corpora / "old"))
     expected = additive(kind).fit(old).partial_fit(str(corpora / "new"))
@@ -377,7 +393,7 @@ def test_an_interrupted_partial_fit_is_resumed_though_everything_moved(kind, cor
 
 
 @pytest.mark.filterwarnings("ignore:.*choose at most")
-@each
+@each_of_documents
 def test_a_corpus_of_one_document(kind):
     model = new(kind, n_components=1) if kind == "nmf" else new(kind)
     rows = model.fit([OLD[0].split()]).transform([OLD[0].split()])
@@ -385,7 +401,7 @@ def test_a_corpus_of_one_document(kind):
     assert np.isfinite(rows).all()
 
 
-@each
+@each_of_documents
 def test_a_corpus_without_words_is_refused(kind):
     with pytest.raises(DataError, match=r"no (chunk|word|document)"):
         new(kind).fit([[], []])
@@ -432,7 +448,7 @@ def test_documents_in_any_form_give_the_same_model(kind, form, of_texts):
     ids=["dictionary", "Arrow table", "data frame of text", "None", "number", "bytes", "mixed"],
 )
 def test_data_that_is_neither_documents_nor_a_matrix_is_refused(kind, data, message):
-    if kind == "node2vec":
+    if kind in ("node2vec", "fastrp"):
         message = "."
     with pytest.raises(ValueError, match=message):
         new(kind).fit(data)

@@ -202,9 +202,10 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
         "word2vec": ["vector_size=8", "min_count=1", "epochs=1"],
         "node2vec": ["vector_size=8", "num_walks=2", "walk_length=5", "epochs=1"],
         "random-indexing": ["vector_size=64"],
+        "fastrp": ["vector_size=8"],
     }
     settings = [f"model.{setting}" for setting in (f"kind={kind}", *small[kind])]
-    if kind == "node2vec":
+    if kind in ("node2vec", "fastrp"):
         Path("edges.txt").write_text("from to\n" + "".join(f"{a} {b}\n" for a in range(6) for b in range(a)))
         code, out, _ = call("graph", "edges.txt", "links", "--directed", "--json")
         assert (code, json.loads(out)["edges"], json.loads(out)["directed"]) == (0, 15, True)

@@ -1,0 +1,1 @@
+"""FastRP: vectors of the nodes of a graph by random projection."""

@@ -37,6 +37,7 @@ MODELS = {
     "nmf": {"n_components": 10, "max_iter": 12},
     "word2vec": {"vector_size": 32, "epochs": 4, "n_blocks": 8},
     "random-indexing": {"vector_size": 256},
+    "fastrp": {"vector_size": 32},
     "node2vec": {"vector_size": 16, "epochs": 4, "num_walks": 4, "walk_length": 20},
 }
 #: Nodes and edges of the graph for Node2Vec.
@@ -167,7 +168,7 @@ class Soak(ClusterFaults):
             "report": None,
             "retrain": {"url": "models", "tolerance": 1e9, "max_new_words": 1.0, "keep": NIGHTS},
         }
-        if kind == "node2vec":
+        if kind in ("node2vec", "fastrp"):
             tree["corpus"] = {"url": f"{self.folder}/edges.csv"}
             del tree["source"], tree["retrain"], tree["run"]["evaluate_every"]
         (folder / "my.yaml").write_text(yaml.safe_dump(tree))
@@ -176,7 +177,7 @@ class Soak(ClusterFaults):
     def trials(self, kind, folder, cluster):
         """Yield the trials of a folder in order: one run, then the nights. A graph has no nights."""
         options = ["--json", "--set", f"cluster={json.dumps(cluster)}"]
-        if kind == "node2vec":
+        if kind in ("node2vec", "fastrp"):
             yield Training(kind, folder, ["train", "my.yaml", *options], self.expected.get((kind, 0)))
             return
         yield Training(kind, folder, ["run", "my.yaml", *options], self.expected.get((kind, 0)))

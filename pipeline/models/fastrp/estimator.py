@@ -51,7 +51,7 @@ class FastRP(GraphEstimator):
     ----------
     vector_size : int, default=128
         Number of dimensions of a vector, 4 to 65536.
-    weights : sequence of float, default=(1.0, 1.0, 1.0)
+    weights : sequence of float, default=(0.0, 0.0, 1.0, 1.0)
         Weight of the rows after each step, one number per step, of which one is not 0. Early steps tell close nodes
         apart, late ones show communities.
     degree_exponent : float, default=-0.5
@@ -118,7 +118,7 @@ class FastRP(GraphEstimator):
     def __init__(
         self,
         vector_size: int = 128,
-        weights: Sequence[float] = (1.0, 1.0, 1.0),
+        weights: Sequence[float] = (0.0, 0.0, 1.0, 1.0),
         degree_exponent: float = -0.5,
         random_state: RandomState = 0,
         n_blocks: int | str = "auto",

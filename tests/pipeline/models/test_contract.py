@@ -30,7 +30,7 @@ ESTIMATORS = {
     "node2vec": Node2Vec(vector_size=8, epochs=3),
     "random-indexing": RandomIndexing(vector_size=64, seed_length=4, retrain=2),
     # It has a graph for data, where the others have documents.
-    "fastrp": FastRP(16),
+    "fastrp": FastRP(16, weights=(1.0, 1.0, 1.0)),
 }
 # Node2Vec warns that it takes documents for walks, which is meant here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Node2Vec takes each document")

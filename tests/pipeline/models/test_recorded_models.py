@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
+from corpusmill import LDA, NMF, FastRP, Node2Vec, RandomIndexing, Word2Vec
 from corpusmill.pipeline.models.lda import samplers
 from recorded.arrays import assert_as_recorded, record
 
@@ -128,6 +128,7 @@ CASES = {
     "node2vec": lambda: vectors(
         Node2Vec(p=2, q=0.5, num_walks=3, walk_length=10, vector_size=16, epochs=2, device="cpu").fit(ring())
     ),
+    "fastrp": lambda: vectors(FastRP(16, n_blocks=3).fit(ring())),
     "random-indexing": lambda: random_indexing(),
     "random-indexing-direction": lambda: random_indexing(order="direction", retrain=1),
     "random-indexing-documents": lambda: random_indexing(contexts="documents", order="none", n_blocks=2),

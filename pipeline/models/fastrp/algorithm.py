@@ -65,7 +65,7 @@ class FastRPScores(Scores):
         blocks = np.searchsorted(self.bounds, nodes, side="right") - 1
         vectors = np.empty((len(nodes), self.dimension), np.float32)
         for block in np.unique(blocks):
-            vectors[blocks == block] = model.block(block)["vectors"][nodes[blocks == block] - self.bounds[block]]
+            vectors[blocks == block] = last_rows(model.block(block))[nodes[blocks == block] - self.bounds[block]]
         return describe_vectors(WordVectors(data.nodes.take(nodes).to_pylist(), vectors))
 
 
@@ -73,9 +73,10 @@ class FastRPScores(Scores):
 class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
     """The weighted sum of the rows of a random projection after each of several steps of a random walk.
 
-    There is no state. A block of the model has ``rows`` (n, D) float32, the rows of the last step, which the last epoch
-    leaves out; ``vectors`` (n, D) float32, the sum of the rows of unit length so far; and ``edges`` (n,) int64, the
-    number of edges that end at each node. The shared array is ``step``, the number of steps so far.
+    There is no state. A block of the model has ``edges`` (n,) int64, the number of edges that end at each node, and
+    ``rows`` (n, D) float32, the rows of the last step, which the last epoch leaves out. From the first weight on that
+    is not 0, it has ``vectors`` (n, D) float32, the sum of the rows of unit length. The shared array is ``step``, the
+    number of steps so far.
     """
 
     name: ClassVar[str] = "fastrp"
@@ -188,10 +189,12 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
         rows[delta["nodes"]] = delta["rows"]
         # Rows of zeros stay so.
         unit = normalised(rows)
-        vectors = np.float32(self.weights[step]) * unit
+        made = {"edges": block["edges"]}
+        # Blocks are read in each step. Vectors that are still zero would double their size.
+        if self.weights[step] or "vectors" in block:
+            made["vectors"] = np.float32(self.weights[step]) * unit
         if "vectors" in block:
-            vectors += block["vectors"]
-        made = {"vectors": vectors, "edges": block["edges"]}
+            made["vectors"] += block["vectors"]
         if step + 1 < len(self.weights):
             made["rows"] = rows
         return made, {"zeros": np.int64((~rows.any(axis=1)).sum())}
@@ -199,6 +202,11 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
     def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Count the step. The metric is the number of nodes whose rows are zero."""
         return {"step": np.int64(int(shared["step"]) + 1)}, {"nodes_without_vector": float(totals["zeros"])}
+
+
+def last_rows(block: Arrays) -> np.ndarray:
+    """Return the vectors of a block, or the rows of the last step while all weights so far are 0: (n, D) float32."""
+    return block["vectors"] if "vectors" in block else block["rows"]
 
 
 def by_edges(edges: np.ndarray) -> np.ndarray:

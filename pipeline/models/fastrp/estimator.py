@@ -19,7 +19,7 @@ from ...engine.data import equal_blocks
 from ...engine.device import resolve_device
 from ...engine.training import Advice
 from ...topics import WordGroup
-from ..base.graphs import GraphEstimator, is_graph, open_graph, source_of
+from ..base.graphs import GraphEstimator, are_walks, is_graph, open_graph, source_of
 from ..base.inputs import DataLike, FitOptions
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
@@ -27,7 +27,7 @@ from ..other_names import explain_parameters
 from ..skip_gram.algorithm import DESCRIBED_VOCABULARY, describe_vectors
 from ..vectors.similarity import mean_vectors
 from ..vectors.vectors import WordVectors
-from .algorithm import FastRPAlgorithm, by_edges
+from .algorithm import FastRPAlgorithm, by_edges, last_rows
 
 
 class FastRP(GraphEstimator):
@@ -146,8 +146,9 @@ class FastRP(GraphEstimator):
     def _training_input(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Any:
         """Return the graph. A run keeps what it was made from, so that it can be resumed and read."""
         if not is_graph(X):
+            given = "a corpus or documents" if are_walks(X) else type(X).__name__
             raise DataError(
-                f"FastRP takes a graph, not {type(X).__name__} that is none: pass a Graph, the URL of a graph or of a "
+                f"FastRP takes a graph, not {given}: pass a Graph, the URL of a graph or of a "
                 f"file of edges, a sparse matrix, a table of edges, or a graph of networkx, such as "
                 f"networkx.Graph(pairs)"
             )
@@ -206,13 +207,12 @@ class FastRP(GraphEstimator):
         """Keep the nodes in one block, those with most edges first, with their numbers of edges."""
         model = self._fitted()
         edges = model.joined("edges")
-        vectors = model.joined("vectors")
-        if len(model.blocks) > 1 or (np.diff(edges) > 0).any():
-            order = by_edges(edges)
-            edges, vectors = edges[order], vectors[order]
-            words = model.vocabulary["word"].take(order)
-            table = pa.table({"word": words, "term_frequency": edges, "document_frequency": edges})
-            self.model_ = TrainedModel([{"vectors": vectors, "edges": edges}], model.shared, table, model.metadata)
+        vectors = np.concatenate([last_rows(block) for block in model.blocks])
+        order = by_edges(edges)
+        edges, vectors = edges[order], vectors[order]
+        words = model.vocabulary["word"].take(order)
+        table = pa.table({"word": words, "term_frequency": edges, "document_frequency": edges})
+        self.model_ = TrainedModel([{"vectors": vectors, "edges": edges}], model.shared, table, model.metadata)
         self._wv = None
 
     def _describe(self, data: Graph) -> list[WordGroup]:

@@ -152,7 +152,7 @@ def test_bad_parameters_are_named(parameters, message, graph):
 @pytest.mark.parametrize(
     "data, message",
     [
-        ([["a", "b"]], "FastRP takes a graph, not list"),
+        ([["a", "b"]], "FastRP takes a graph, not a corpus or documents"),
         (3, "FastRP takes a graph, not int"),
         (scipy.sparse.csr_array((3, 3)), "there are no edges in it"),
         (scipy.sparse.csr_array([[0.0, np.nan], [np.nan, 0.0]]), "must be finite and not negative"),

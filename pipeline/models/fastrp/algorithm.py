@@ -31,7 +31,7 @@ from ...engine.algorithm import (
     Shard,
     SweepResult,
 )
-from ...topics import WordGroup
+from ...topics import WordList
 from ..skip_gram.algorithm import DESCRIBED_VOCABULARY, describe_vectors
 from ..vectors.vectors import WordVectors
 
@@ -58,7 +58,7 @@ class FastRPScores(Scores):
     bounds: tuple[int, ...]
     dimension: int
 
-    def describe(self, model: ModelView, data: Graph) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Graph) -> list[WordList]:
         """Return a few of the nodes with most edges, with the nearest ones among them."""
         edges = np.concatenate([model.block(block)["edges"] for block in range(len(self.bounds) - 1)])
         nodes = by_edges(edges)[:DESCRIBED_VOCABULARY]
@@ -86,11 +86,6 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
     degree_exponent: float
     seed: int
 
-    @property
-    def n_ranges(self) -> int:
-        """Number of ranges of blocks: each block is one, so that a worker holds only new rows of one."""
-        return self.n_blocks
-
     def memory(self, data: Graph, chunk: GraphChunkInfo) -> MemoryEstimate:
         """Return the bytes of one sweep."""
         row = 4 * self.dimension
@@ -107,8 +102,8 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
         )
 
     def needs(self, data: Graph, n_workers: int) -> Needs:
-        """Return the ranges."""
-        return Needs(kernels={"nmf.products"}, ranges=self.n_ranges)
+        """Return the ranges: each block is one, so that a worker holds new rows of one block only."""
+        return Needs(kernels={"nmf.products"}, ranges=self.n_blocks)
 
     @property
     def merge(self) -> JoinedRows:

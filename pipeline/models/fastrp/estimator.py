@@ -14,11 +14,11 @@ from ....configs.validation import plain_number
 from ....io.errors import DataError
 from ....io.stores.graph import Graph
 from ....io.stores.store import Store
-from ...engine.algorithm import AnyAlgorithm
+from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import equal_blocks
 from ...engine.device import resolve_device
 from ...engine.training import Advice
-from ...topics import WordGroup
+from ...topics import WordList
 from ..base.graphs import GraphEstimator, are_walks, is_graph, open_graph, source_of
 from ..base.inputs import DataLike, FitOptions
 from ..base.saved import SavedModel, TrainedModel
@@ -187,7 +187,7 @@ class FastRP(GraphEstimator):
     def _cut(
         self, algorithm: AnyAlgorithm, data: Graph, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
-        return lambda n: algorithm.recut({"bounds": equal_blocks(algorithm.n_rows, n)})
+        return lambda n: recut(algorithm, {"bounds": equal_blocks(algorithm.n_rows, n)})
 
     def _advice(self) -> Advice:
         return Advice(names={"dimension": "vector_size"})
@@ -215,7 +215,7 @@ class FastRP(GraphEstimator):
         self.model_ = TrainedModel([{"vectors": vectors, "edges": edges}], model.shared, table, model.metadata)
         self._wv = None
 
-    def _describe(self, data: Graph) -> list[WordGroup]:
+    def _describe(self, data: Graph) -> list[WordList]:
         """Describe the model, which has no longer the blocks and the order of its training."""
         first = slice(DESCRIBED_VOCABULARY)
         return describe_vectors(WordVectors(self.words_[first], self.wv.vectors[first]))

@@ -190,10 +190,7 @@ def _flush(path: Path) -> None:
 
 
 def _replace_target(copy: Path, target: Path) -> None:
-    """Rename the copy to the target's name.
-
-    A file is replaced. A folder exchanges its name with the copy if the system can do that, and is deleted otherwise.
-    """
+    """Give the copy the target's name. Folders exchange their names if the system can do that."""
     if not target.is_dir():
         copy.replace(target)
     elif not exchange_paths(copy, target):

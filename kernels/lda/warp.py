@@ -227,10 +227,7 @@ def _propose(
 def _fill_urn(
     urn: np.ndarray, n_topics: int, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64
 ) -> None:
-    """Write each topic of a row of B as often as it is counted, after the topics with which the urn begins.
-
-    COPIES positions are written at once. Those past the topic's last one are overwritten by the next topic.
-    """
+    """Write each topic as often as it is counted, COPIES places at once; the next topic overwrites some."""
     copies = np.uint64(COPIES)
     position = np.uint64(n_topics)
     for e in range(head, end):

@@ -87,10 +87,7 @@ def _attract(
     W_in: np.ndarray,
     W_out: np.ndarray,
 ) -> None:
-    """Train the words head:tail of the document start:end with their context words; ``bounds`` are these four.
-
-    ``pairs`` is scratch: the context words of all words of the mini-batch, their gradients, and each word's end.
-    """
+    """Train words head:tail of document start:end, which are ``bounds``, with contexts; ``pairs`` is scratch."""
     start, head, tail, end = bounds
     rows, g, ends = pairs
     for i in range(head, tail):

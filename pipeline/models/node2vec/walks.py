@@ -118,10 +118,7 @@ def _write_corpus(
     about: dict[str, Any],
     check_lock: Callable[[], None],
 ) -> Corpus:
-    """Draw walks in tasks, and write them as a corpus.
-
-    ``about`` is what `commit_corpus` writes to corpus.json; ``check_lock`` raises Locked once the lock is lost.
-    """
+    """Draw walks in tasks, and write them as a corpus with ``about``; ``check_lock`` raises Locked once it is lost."""
     options = job.options
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options)
     _check_memory(graph, executor, chunk_tokens)

@@ -23,14 +23,11 @@ def strings(element: Element, where: str) -> pa.Array:
     """Return an array of text, or a categorical of it, as (n,) large_string."""
     if not hasattr(element, "shape"):
         return _encoded_strings(element, where)
-    values = element.asstr()[:] if _is_hdf5_text(element) else element[:]
+    is_hdf5_text = hasattr(element, "asstr") and element.dtype.kind == "O"
+    values = element.asstr()[:] if is_hdf5_text else element[:]
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8")
     return pa.array([str(value) for value in values.tolist()], pa.large_string())
-
-
-def _is_hdf5_text(array: Element) -> bool:
-    return hasattr(array, "asstr") and array.dtype.kind == "O"
 
 
 def _encoded_strings(group: Element, where: str) -> pa.Array:

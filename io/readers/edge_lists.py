@@ -20,6 +20,12 @@ from .source import Partition, SourceFile, line_blocks
 
 #: What to do with a matrix that is written as a list or a table.
 MATRIX_ADVICE = "pass scipy.sparse.csr_array(array) in Python, or write it with scipy.io.mmwrite"
+#: Options that messages name, on the command line and in Python.
+COLUMNS = "--columns (in Python, ingest_graph(..., source=..., target=...))"
+WEIGHT = "--weight (in Python, ingest_graph(..., weight=...))"
+UNWEIGHTED = "--unweighted (in Python, ingest_graph(..., weighted=False))"
+DIRECTED = "--directed (in Python, ingest_graph(..., directed=True))"
+HEADER = "--header (in Python, ingest_graph(..., header=True))"
 #: Usual names of the columns of an edge's two nodes, in lower case.
 _USUAL_NAMES = (
     ("source", "target"),
@@ -113,14 +119,13 @@ def edge_columns(
     if len(nodes) < 2 and not (options.source and options.target):
         raise DataError(
             f"{where}: an edge needs two columns besides those of times, but here are {listed(names)}; if these are "
-            f"nodes, name two columns with --columns (in Python, ingest_graph(..., source=..., target=...))"
+            f"nodes, name two columns with {COLUMNS}"
         )
     ends = [options.source or names[nodes[0]], options.target or names[nodes[1]]]
     for name in ends:
         if name not in names:
             raise DataError(
-                f"{where}: no column {name!r} among {listed(names)}; name the columns of the two nodes with --columns "
-                f"(in Python, ingest_graph(..., source=..., target=...))"
+                f"{where}: no column {name!r} among {listed(names)}; name the columns of the two nodes with {COLUMNS}"
             )
     weights = [name for name in names if name == options.weight] or [
         name for name in names if name.lower() == options.weight.lower()
@@ -140,16 +145,10 @@ def edge_columns(
     elif not weights and len(names) == 3 and has_numbers(position := 3 - sum(columns)):
         third = f"{where}: the {('first', 'second', 'third')[position]} column, {names[position]!r:.40}, is"
         if _is_time(names[position]):
-            found.notices.append(
-                f"{third} taken for times, and left out; if it has weights, name it with --weight (in Python, "
-                f"ingest_graph(..., weight=...))"
-            )
+            found.notices.append(f"{third} taken for times, and left out; if it has weights, name it with {WEIGHT}")
         elif position == 2:
             weights = [names[position]]
-            found.taken_for_weights.append(
-                f"{third} taken for weights; if it has none, read with --unweighted (in Python, ingest_graph(..., "
-                f"weighted=False))"
-            )
+            found.taken_for_weights.append(f"{third} taken for weights; if it has none, read with {UNWEIGHTED}")
     if not set(ends).isdisjoint(weights[:1]):
         raise DataError(
             f"{where}: column {weights[0]!r} is named for nodes and for weights; name another one with --weight, or "
@@ -170,9 +169,8 @@ def _note_numbers(names: Sequence[str], where: str, found: Found) -> None:
     names = [name for name in names if name and not _is_time(name) and not _ID.search(name.lower())]
     if names:
         found.notices.append(
-            f"{where}: columns with numbers, {listed(names)}, left out; if one has weights, name it with --weight (in "
-            f"Python, ingest_graph(..., weight=...)), otherwise read with --unweighted (in Python, ingest_graph(..., "
-            f"weighted=False))"
+            f"{where}: columns with numbers, {listed(names)}, left out; if one has weights, name it with {WEIGHT}, "
+            f"otherwise read with {UNWEIGHTED}"
         )
 
 
@@ -278,7 +276,7 @@ def note_direction(where: str, says: str, options: EdgeOptions, found: Found) ->
     if not options.directed:
         found.notices.append(
             f"{where}: its {says} that edges have a direction, and they are read without one; to keep it, read them "
-            f"with --directed (in Python, ingest_graph(..., directed=True))"
+            f"with {DIRECTED}"
         )
 
 
@@ -542,7 +540,7 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
             wanted += f" in {list_format.n_fields} columns"
         hint = _hint(one)
         if not hint and number == first_line:
-            hint = "; if it names the columns, read with --header (in Python, ingest_graph(..., header=True))"
+            hint = f"; if it names the columns, read with {HEADER}"
         raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {line_start(one)!r}{hint}")
 
 

@@ -22,7 +22,12 @@ from ..stores.graph import Edges
 from .batches import NO_CAST, check_characters, check_options_of_format
 from .content import TABLE_EXTENSIONS, check_encoding, check_one_format, format_by_content, read_beginning
 from .edge_lists import (
+    COLUMNS,
+    DIRECTED,
+    HEADER,
     MATRIX_ADVICE,
+    UNWEIGHTED,
+    WEIGHT,
     EdgeOptions,
     Found,
     Pairs,
@@ -224,8 +229,7 @@ def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_
         return weights
     if scipy.sparse.tril(weights, -1).nnz and scipy.sparse.triu(weights, 1).nnz:
         raise DataError(
-            f"{where}: the matrix of an undirected graph must be symmetric or triangular; read it with --directed (in "
-            f"Python, ingest_graph(..., directed=True))"
+            f"{where}: the matrix of an undirected graph must be symmetric or triangular; read it with {DIRECTED}"
         )
     # The diagonal is in both matrices.
     diagonal = scipy.sparse.diags_array(weights.diagonal(), dtype=np.float32)
@@ -250,8 +254,7 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
         edge = int(np.argmax(is_bad))
         raise DataError(
             f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, 0 or at least "
-            f"{least:.2g}, and at most {largest:.3g}; correct it, or ignore weights with --unweighted (in Python, "
-            f"ingest_graph(..., weighted=False))"
+            f"{least:.2g}, and at most {largest:.3g}; correct it, or ignore weights with {UNWEIGHTED}"
         )
 
 
@@ -384,7 +387,7 @@ def _note_first_edge(names: pa.Array, source: np.ndarray, target: np.ndarray, wh
     if np.count_nonzero(np.isin(np.concatenate([source, target]), numbers)) == 2 * found.n_first_edges:
         found.notices.append(
             f"{where}: the first line is taken for an edge between {first!r:.40} and {second!r:.40}, which occur "
-            f"nowhere else; if it names the columns, read it with --header (in Python, ingest_graph(..., header=True))"
+            f"nowhere else; if it names the columns, read it with {HEADER}"
         )
 
 
@@ -429,8 +432,7 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
     if not found.is_weight_named and _are_times(weights):
         found.notices.append(
             f"{where}: the third column, from {weights.min():.10g} to {weights.max():.10g}, is taken for times, and "
-            f"left out; if it has weights, name it in the first line and with --weight (in Python, ingest_graph(..., "
-            f"weight=...))"
+            f"left out; if it has weights, name it in the first line and with {WEIGHT}"
         )
         columns = found.facts.get("columns", [])
         found.facts["skipped_columns"] = columns[2:] or ["the third"]
@@ -446,8 +448,7 @@ def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, foun
         like_times = f"are from {weights.min():.0f} to {weights.max():.0f}, as years are"
     if like_times and not found.is_weight_named and (weights % 1 == 0).all():
         found.notices.append(
-            f"{where}: the weights {like_times}; if they are no weights, ignore them with --unweighted (in Python, "
-            f"ingest_graph(..., weighted=False))"
+            f"{where}: the weights {like_times}; if they are no weights, ignore them with {UNWEIGHTED}"
         )
     return weights
 
@@ -462,8 +463,7 @@ def _note_both_directions(source: np.ndarray, target: np.ndarray, where: str, fo
     if 0 < n_directed - n_pairs < n_pairs:
         found.notices.append(
             f"{where}: {n_directed - n_pairs:,} of {pluralize(n_pairs, 'pair')} of nodes are listed in both "
-            f"directions, and their weights are added up; if directions differ, read it with --directed (in Python, "
-            f"ingest_graph(..., directed=True))"
+            f"directions, and their weights are added up; if directions differ, read it with {DIRECTED}"
         )
 
 
@@ -533,8 +533,7 @@ def _pairs_of_table(
     if len(names) > 3 and not is_named and (is_square or in_memory):
         raise DataError(
             f"{where}: {len(names)} columns, none of which are called source and target: name the columns of the two "
-            f"nodes with --columns (in Python, ingest_graph(..., source=..., target=...)); if it is a matrix, "
-            f"{MATRIX_ADVICE}"
+            f"nodes with {COLUMNS}; if it is a matrix, {MATRIX_ADVICE}"
         )
     has_numbers = lambda column: is_type_of_numbers(table.schema.field(column).type)  # noqa: E731
     columns = [names[column] for column in edge_columns(names, options, where, has_numbers, found)]

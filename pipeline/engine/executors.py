@@ -352,7 +352,7 @@ class OnDask(Executor):
         self._receivers[topic] = receiver
         if is_new:
             # A last message may come after the end of the subscription.
-            self.client.subscribe_topic(topic, lambda message: self._receivers.get(topic, _ignore)(message))
+            self.client.subscribe_topic(topic, lambda message: self._receivers.get(topic, lambda late: None)(message))
 
     def end_run(self, training: str) -> None:
         """End the subscriptions to the workers' messages, and release what scheduler and workers keep for the run."""
@@ -421,10 +421,6 @@ class OnDask(Executor):
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that raises `TaskLost` in place of the errors that a lost scheduler causes."""
         return self._watch.guarded()
-
-
-def _ignore(message: object) -> None:
-    pass
 
 
 def _register(client: "Client", plugin: "SchedulerPlugin | WorkerPlugin") -> None:

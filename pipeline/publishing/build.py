@@ -167,18 +167,14 @@ class VersionBuilder:
 
     def _forget(self, estimator: SupportsForget) -> None:
         """Subtract the documents of files that were changed or removed from the model."""
-        for name, files in self._forgotten_by_batch().items():
+        batches: dict[str, list[str]] = {}
+        for url, file in self.plan.forgotten.items():
+            batches.setdefault(file.batch, []).append(file.read_as or url)
+        for name, files in batches.items():
             folder = f"{self._run_url}/forget-{name}"
             documents = select_documents(self._batch(name), files, f"{folder}-documents")
             if documents.n_tokens:
                 estimator.forget(documents, client=self.client, run=folder)
-
-    def _forgotten_by_batch(self) -> dict[str, list[str]]:
-        """Return the files to forget, by the URLs and grouped by the batch that their documents have."""
-        batches: dict[str, list[str]] = {}
-        for url, file in self.plan.forgotten.items():
-            batches.setdefault(file.batch, []).append(file.read_as or url)
-        return batches
 
     # --- facts ---
 

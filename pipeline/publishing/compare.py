@@ -107,7 +107,8 @@ def _compare_topics(old: TopicModel, new: TopicModel, distances: np.ndarray, dif
         changes.append(change)
     drifts = [change["drift"] for change in changes if change["drift"] is not None]
     difference["mean_drift"] = float(np.mean(drifts)) if drifts else 0.0
-    difference["topics"] = sorted(changes, key=_by_drift)
+    # The largest drift is first, and new topics are last.
+    difference["topics"] = sorted(changes, key=lambda change: -change["drift"] if change["drift"] is not None else 1.0)
     difference["topics_removed"] = sorted(set(range(len(old_topics))) - set(old_number_of.values()))
 
 
@@ -161,13 +162,6 @@ def _new_topic(topic: Topic) -> TopicChange:
         "entered": [],
         "left": [],
     }
-
-
-def _by_drift(change: TopicChange) -> float:
-    """Sort key: the largest drift first, new topics last."""
-    if change["drift"] is None:
-        return 1.0
-    return -change["drift"]
 
 
 # --- vectors ---

@@ -51,14 +51,10 @@ def inspect(url: str) -> Facts:
         raise DataError(f"{url}: there is nothing here")
     hint = ""
     # A common mistake is to name the folder above, such as "demo" instead of "demo/model".
-    below = [name for name in store.names() if _is_known(store.child(name))]
+    below = [name for name in store.names() if any(store.child(name).exists(known) for known in DESCRIPTIONS)]
     if below:
         hint = f", but there is one in each of its folders {', '.join(below)}"
     raise DataError(f"{url}: no corpus, matrix, graph, run or model here{hint}")
-
-
-def _is_known(store: Store) -> bool:
-    return any(store.exists(name) for name in DESCRIPTIONS)
 
 
 def describe_corpus(url: str) -> CorpusResult:

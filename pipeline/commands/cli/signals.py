@@ -40,12 +40,8 @@ def install_handlers() -> None:
 def _raise_terminated(signum: int, frame: FrameType | None) -> NoReturn:
     # A second SIGTERM must not interrupt the cleanup. SIG_IGN would do that too, but child processes inherit it, and
     # then nothing could terminate a worker that starts now.
-    signal.signal(signal.SIGTERM, _do_nothing)
+    signal.signal(signal.SIGTERM, lambda signum, frame: None)
     raise Terminated(128 + signal.SIGTERM)
-
-
-def _do_nothing(signum: int, frame: FrameType | None) -> None:
-    pass
 
 
 def _resend_lost_stop(lost: "UnraisableHookArgs") -> None:

@@ -120,11 +120,13 @@ def _write_corpus(
 ) -> Corpus:
     """Draw walks in tasks, and write them as a corpus with ``about``; ``check_lock`` raises Locked once it is lost."""
     options = job.options
-    chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options)
+    n_walks = graph.n_nodes * options.num_walks
+    chunk_tokens = options.chunk_tokens or default_chunk_tokens(n_walks * options.walk_length, options.walk_length)
     _check_memory(graph, executor, chunk_tokens)
     # Walks are drawn twice: once to count visits, which decide the ids, and once to write the chunks. Drawing is
     # cheaper than storing them in between.
-    ranges = _split_walks(graph.n_nodes * options.num_walks, max(1, chunk_tokens // options.walk_length))
+    size = max(1, chunk_tokens // options.walk_length)
+    ranges = [(first, min(first + size, n_walks)) for first in range(0, n_walks, size)]
     vocabulary = _write_ids(store, graph, _count_visits(executor, job, ranges))
     tasks = [(job, chunk, walks) for chunk, walks in enumerate(ranges)]
     written = executor.map(_write_chunk, tasks, f"{job.key}-write")
@@ -142,10 +144,6 @@ def _existing_walks(url: str, identity: Mapping[str, object]) -> Corpus:
     return corpus
 
 
-def _split_walks(n_walks: int, size: int) -> list[WalkRange]:
-    return [(first, min(first + size, n_walks)) for first in range(0, n_walks, size)]
-
-
 def _digest(vocabulary: pa.Table, written: list[WrittenWalks]) -> str:
     digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
     for chunk in written:
@@ -154,11 +152,6 @@ def _digest(vocabulary: pa.Table, written: list[WrittenWalks]) -> str:
 
 
 # --- memory ---
-
-
-def _default_chunk_tokens(graph: Graph, options: WalkOptions) -> int:
-    tokens = graph.n_nodes * options.num_walks * options.walk_length
-    return default_chunk_tokens(tokens, options.walk_length)
 
 
 def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:

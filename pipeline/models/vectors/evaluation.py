@@ -120,8 +120,7 @@ def answer_analogies(
         # A batch is one matrix product: its similarities with all words must fit into memory.
         for first in range(0, len(asked), QUESTIONS_PER_BATCH):
             batch = asked[first : first + QUESTIONS_PER_BATCH]
-            scores = _scores_by_product(units, ids[batch]) if multiply else _scores_by_sum(units, ids[batch])
-            correct[batch] = _are_correct(scores, ids[batch], variants)
+            correct[batch] = _are_correct(_scores(units, ids[batch], multiply), ids[batch], variants)
         counted = known | dummy4unknown
         sections.append(
             {
@@ -135,15 +134,11 @@ def answer_analogies(
     return sections
 
 
-def _scores_by_sum(units: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Return the score of each word by 3CosAdd for questions (n, 4) of rows: (n, V)."""
+def _scores(units: np.ndarray, questions: np.ndarray, multiply: bool) -> np.ndarray:
+    """Return the score of each word by 3CosAdd, or 3CosMul, for questions (n, 4) of rows: (n, V)."""
     cos_a, cos_b, cos_c = (units[questions[:, column]] @ units.T for column in range(3))
-    return cos_b + cos_c - cos_a
-
-
-def _scores_by_product(units: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Return the score of each word by 3CosMul for questions (n, 4) of rows: (n, V)."""
-    cos_a, cos_b, cos_c = (units[questions[:, column]] @ units.T for column in range(3))
+    if not multiply:
+        return cos_b + cos_c - cos_a
     # Levy and Goldberg, equation 4, with cosines shifted to 0 to 1. Factors common to all words are left out.
     return (1 + cos_b) * (1 + cos_c) / ((1 + cos_a) / 2 + COSMUL_EPSILON)
 

@@ -107,13 +107,18 @@ def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = Fals
     # The axis begins and ends at a tick.
     ticks = nice_ticks(min(values), max(values))
     scale = _Scale(min(epochs), max(epochs), ticks[0], ticks[-1])
+    # What the script shows under the pointer.
+    shown = [
+        {"name": name, "points": [(epoch, value, with_minus_sign(format_score(value))) for epoch, value in points]}
+        for name, points in drawn.items()
+    ]
     return Chart(
         title=title,
         curves=[_curve(*item, hues[item[0]], scale, from_zero) for item in drawn.items()],
         y_ticks=_value_ticks(ticks, scale),
         x_ticks=_epoch_ticks(scale),
         span=json.dumps([scale.first, scale.last]),
-        values=json.dumps([_hover_values(name, points) for name, points in drawn.items()]),
+        values=json.dumps(shown),
     )
 
 
@@ -127,11 +132,6 @@ def _curve(name: str, points: Points, hue: str, scale: _Scale, is_filled: bool) 
         epoch, value = points[0]
         dot = (scale.left(epoch), scale.top(value))
     return Curve(name, hue, line, area, dot)
-
-
-def _hover_values(name: str, points: Points) -> dict[str, object]:
-    """Return the labels that the script shows under the pointer: (epoch, value, text) of each point."""
-    return {"name": name, "points": [(epoch, value, with_minus_sign(format_score(value))) for epoch, value in points]}
 
 
 # --- axes ---

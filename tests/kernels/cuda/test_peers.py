@@ -161,13 +161,19 @@ def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
         # time, and shards that are not neighbours are not added before.
         assert step.get("device_receive_bytes", 0) == calls // 2 * (4 * K * V + 8 * K * K)
         # Like a single worker, both together copy to the host what a commit writes, and nothing else.
-        for name in ("device_download_bytes", "device_download_calls", "device_upload_bytes", "device_upload_calls"):
+        for name in ("device_download_bytes", "device_download_calls"):
             assert step[name] == expected[name]
+        # W is uploaded again if Dask moves the update to the worker that did not make this W.
+        again = step["device_upload_calls"] - expected["device_upload_calls"]
+        assert again in (0, 1)
+        assert step["device_upload_bytes"] - expected["device_upload_bytes"] == again * 4 * K * V
     # Through the host, P and Q of the other worker are downloaded there, and uploaded to be added.
     for step, calls, row in zip(through_host.history_, copies(through_host, alone), alone.history_, strict=True):
-        for way in ("download", "upload"):
-            more = step[f"device_{way}_bytes"] - row[f"device_{way}_bytes"]
-            assert more == calls // 2 * (4 * K * V + 8 * K * K), way
+        through = calls // 2 * (4 * K * V + 8 * K * K)
+        again = step["device_upload_calls"] - row["device_upload_calls"] - calls
+        assert again in (0, 1)
+        assert step["device_download_bytes"] - row["device_download_bytes"] == through
+        assert step["device_upload_bytes"] - row["device_upload_bytes"] == through + again * 4 * K * V
     assert sum(copies(through_host, alone)) > 0
     assert not any("device_receive_calls" in step for step in through_host.history_)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk
     from .count_rows import CountRows
+    from .lda.chunk_counts import ChunkTopics
     from .lda.counts import WordCounts
     from .lda.minibatch import CountTables
     from .lda.minibatch import Tokens as LdaTokens
@@ -61,6 +62,9 @@ class EscaKernels(Protocol):
 
     def finish_words(self, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the fields of `WordCounts` for the counts of a whole shard."""
+
+    def count_chunks(self, chunks: Sequence["ChunkTopics"], words: tuple[int, int], n_topics: int) -> "WordCounts":
+        """Return the topic counts of a range of words in some chunks."""
 
     def merge_many(self, tables: Sequence["WordCounts"], n_topics: int) -> "WordCounts":
         """Add tables of the same words."""

@@ -19,7 +19,6 @@ import click
 import numpy as np
 from corpusmill.kernels.word2vec.cells import SHARED
 from corpusmill.kernels.word2vec.sub_cells import GROUPS, MOST_ENTRIES
-from corpusmill.pipeline.models.lda.algorithm import DEVICE_SHARDS
 
 from benchmarks.gpu.measure import print_row
 from benchmarks.gpu.time_model import H200, Work
@@ -31,9 +30,9 @@ SECTOR = 32
 #: LDA: the share of draws that fall into the prior part, and of tokens whose words are counted one by one.
 PRIOR_SHARE = 0.1
 RARE_SHARE = 0.1
-#: LDA: merges of shards in an epoch, since shards wait until several can be merged, and bytes of a packed count: see
-#: docs/measurements/long-run.json.
-MERGES = 3
+#: LDA: bytes per token of topics that wait to be counted, with a segment for every four tokens; they are counted when
+#: they have the bytes of a block of the model. Bytes of a packed count: see docs/measurements/long-run.json.
+WAITING = 2 + 12 / 4
 PACKED = 1.41
 
 
@@ -90,8 +89,9 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
         issued=tokens * COUNT_ISSUED[1],
         launches=2 * chunks,  # frequent and rare words
     )
-    # A table for each shard, and for each merge of shards.
-    yield merge_counts(min(chunks, DEVICE_SHARDS) + MERGES, words, topics, entries)
+    # A table of the chunks that have waited, and another one to add it to those before.
+    counted = max(1.0, WAITING * tokens / (6.0 * min(tokens, words * topics)))
+    yield merge_counts(2 * counted, words, topics, entries)
     yield Work("pack the counts", memory=2 * 6 * entries + PACKED * entries, launches=2, idle_launches=1)
     yield Work("topics to the host", bus=2 * tokens)
     yield Work("counts to the host, as they are and packed", bus=(6 + PACKED) * entries)

@@ -43,6 +43,7 @@ from ..simd.lanes import (
     where_equal,
 )
 from ..simd.prefetch import prefetch
+from .chunk_counts import count_chunks
 from .counts import (
     MAX_TOPICS,
     SIXTEEN,
@@ -68,7 +69,7 @@ from .model import (
 )
 from .row_sums import LAST, ZERO, find, lowered_sums, row_products
 
-__all__ = ["add_words", "finish_words", "merge_many", "sweep"]
+__all__ = ["add_words", "count_chunks", "finish_words", "merge_many", "sweep"]
 
 #: Rows of A are made dense if three times their entries are more than all topics: a product of eight contiguous topics
 #: costs a third of eight look-ups. Dense rows then need at most twelve bytes per token.

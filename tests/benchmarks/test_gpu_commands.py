@@ -1,5 +1,7 @@
 """The commands that compare models on a device with the CPU run, here on tiny data."""
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 from corpusmill.kernels.cuda.host_memory import BUSY_TOKENS
@@ -49,6 +51,43 @@ def test_the_time_model_copies_what_a_commit_of_nmf_writes_and_says_whether_targ
     nmf = result.output.partition("NMF, K = 256, 20 Newsgroups")[2].partition("NMF, K = 256, n_blocks")[0]
     assert nmf.strip().splitlines()[-2].endswith(": missed")
     assert nmf.strip().splitlines()[-1].endswith(" ms, target missed")
+
+
+#: Rows of the table in docs/how-to/gpus.md, and the epochs whose figures they show.
+ON_THE_PAGE = {
+    "LDA, 1,024 topics, 10⁹ tokens": "LDA, K = 1,024",
+    "LDA, 5,000 topics": "LDA, K = 5,000",
+    "LDA, 20,000 topics": "LDA, K = 20,000",
+    "NMF, K = 256, 20 Newsgroups": "NMF, K = 256, 20 Newsgroups",
+    "FULL-W2V, 128 numbers": "FULL-W2V, D = 128",
+    "PAR-Word2Vec, 128 numbers": "PAR-Word2Vec, D = 128",
+    "strata, 128 numbers, 16 blocks": "Strata, D = 128, 16 blocks, 2 threads",
+    "the same with `cluster.options.threads_per_worker=16`": "Strata, D = 128, 16 blocks, 16 threads",
+    "random indexing, 2,048 numbers, 10 per seed": "Random indexing, D = 2,048",
+}
+
+
+def test_the_page_shows_the_figures_and_the_aims_of_the_program():
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "gpus.md").read_text()
+    _, _, table = page.partition("| an epoch of | amount per second |")
+    rows = [line.split(" | ") for line in table.partition("\n\n")[0].splitlines()[2:]]
+    epochs = {epoch.name: epoch for epoch in prediction.EPOCHS}
+    assert [row[0].removeprefix("| ") for row in rows] == list(ON_THE_PAGE)
+    for (_, shown, limit), name in zip(rows, ON_THE_PAGE.values(), strict=True):
+        epoch = epochs[name]
+        seconds = sum(part.seconds(prediction.H200)[0] for part in epoch.parts)
+        unit = {"ms": 1e-3, "billion": 1e9, "million": 1e6}[shown.split()[1]]
+        figure, aim = (seconds, epoch.target) if unit < 1 else (epoch.amount / seconds, epoch.target)
+        if unit > 1 and aim:
+            aim = epoch.amount / aim
+        assert float(shown.split()[0]) in [float(f"{figure / unit:.{digits}g}") for digits in (2, 3)], name
+        if "is the aim" in shown:
+            assert float(shown.split("; ")[1].split()[0]) == pytest.approx(aim / unit), name
+        else:
+            assert not epoch.target or name.endswith("16 threads"), name
+        slowest = max(epoch.parts, key=lambda part: part.seconds(prediction.H200)[0])
+        word = {"issued": "instructions", "atomics": "atomic", "batches": "at a time"}
+        assert word[slowest.seconds(prediction.H200)[1]] in limit, name
 
 
 def test_parts_of_an_epoch_take_as_long_as_their_slowest_resource_and_launches_after_waits():

@@ -57,9 +57,9 @@ from .model import (
 )
 from .order import Jobs, WordOrder, make_jobs, word_order
 from .rows import LOW, find_entry, lane_ends
-from .word_counts import add_words, finish_words, merge_many
+from .word_counts import add_words, count_chunks, finish_words, merge_many
 
-__all__ = ["add_words", "finish_words", "merge_many", "sweep"]
+__all__ = ["add_words", "count_chunks", "finish_words", "merge_many", "sweep"]
 
 #: Tokens that a warp draws at a time.
 TOKENS = WARP // LANES

@@ -1,14 +1,13 @@
-"""Counting topics by word on a CUDA device: the counts of a shard in a table, rows of B with all K topics.
+"""Counting topics by word on a CUDA device: the counts of many chunks in a table, rows of B with all K topics.
 
-Each chunk of a shard adds its counts to the table, so that they are merged once per shard. At the end, the rows are
-compressed into those of `WordCounts`, which the CPU would have counted. They stay on the device. To merge those of
-several shards, they are added to a table again, which is compressed in turn.
+Chunks wait to be counted until they are worth a table, so there are few tables in an epoch, however many chunks it has.
+In the end, the rows are compressed into those of `WordCounts`, which the CPU would have counted. They stay on the
+device. To merge several compressed tables, they are added to a table again, which is compressed in turn.
 
 A frequent word is counted by a block, and a rare word by a warp, which adds its tokens to the word's row one by one. So
-no topic is visited that no token has, except when the table is compressed, once per shard.
+no topic is visited that no token has, except when the table is compressed.
 
-A table that is too large for the device is cut. Then each chunk's counts are compressed part by part, and merged on the
-host.
+A table that is too large for the device is cut. Then the counts are compressed part by part, and merged on the host.
 
 Tests against the CPU's arrays: tests/kernels/cuda/lda/test_word_counts.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
@@ -21,6 +20,7 @@ import numpy as np
 from numba import cuda, int32
 
 from ...lda import counts as cpu
+from ...lda.chunk_counts import ChunkTopics
 from ...lda.counts import WordCounts, merge_counts
 from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
@@ -71,9 +71,10 @@ def add_words(
     DeviceError.
     """
     n_words = words[1] - words[0]
-    most_words = _most_words(n_topics)
-    if n_words > most_words:
-        counts = _count_in_parts(word_ids, word_ptr, z, words, n_topics, max(1, most_words))
+    if n_words > _most_words(n_topics):
+        # A device counts word after word, and needs no groups.
+        chunk = ChunkTopics(np.zeros(0, np.int64), word_ids, word_ptr, z)
+        counts = _count_in_parts([chunk], words, n_topics)
         if before is not None:
             counts = merge_counts(WordCounts(**before), counts)
         return counts._asdict()
@@ -91,6 +92,16 @@ def finish_words(counts: Counts) -> Counts:
     if "table" not in counts:
         return counts
     return _left_on_device(resident(counts["table"], "B.table"))._asdict()
+
+
+def count_chunks(chunks: Sequence[ChunkTopics], words: tuple[int, int], n_topics: int) -> WordCounts:
+    """Return the topic counts of the words ``words[0] <= v < words[1]`` in some chunks, as the CPU function does.
+
+    They stay on the device if their table fits. Raises DeviceError.
+    """
+    if words[1] - words[0] > _most_words(n_topics):
+        return _count_in_parts(chunks, words, n_topics)
+    return _left_on_device(_table_of(chunks, words, n_topics))
 
 
 def merge_many(tables: Sequence[WordCounts], n_topics: int) -> WordCounts:
@@ -118,22 +129,26 @@ def _most_words(n_topics: int) -> int:
     return int(TABLE_SHARE * device_memory() / (4 * n_topics))
 
 
-def _count_in_parts(
-    word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int, size: int
-) -> WordCounts:
-    """Count the topics of a chunk's words, ``size`` words at a time."""
+def _count_in_parts(chunks: Sequence[ChunkTopics], words: tuple[int, int], n_topics: int) -> WordCounts:
+    """Count the topics of some words, as many at a time as fit a table."""
+    size = max(1, _most_words(n_topics))
     row_ptr = [np.zeros(1, np.int64)]
     topics = []
     counts = []
     for first in range(words[0], words[1], size):
-        part = (first, min(first + size, words[1]))
-        table = _new_table(part[1] - part[0], n_topics)
-        _add(_word_tokens(word_ids, word_ptr, z, part), table)
-        found = _on_host(table)
+        found = _on_host(_table_of(chunks, (first, min(first + size, words[1])), n_topics))
         row_ptr.append(row_ptr[-1][-1] + found.row_ptr[1:])
         topics.append(found.topics)
         counts.append(found.counts)
     return WordCounts(np.concatenate(row_ptr), np.concatenate(topics), np.concatenate(counts))
+
+
+def _table_of(chunks: Sequence[ChunkTopics], words: tuple[int, int], n_topics: int) -> DeviceArray:
+    """Return the table of some words in some chunks."""
+    table = _new_table(words[1] - words[0], n_topics)
+    for chunk in chunks:
+        _add(_word_tokens(chunk.word_ids, chunk.word_ptr, chunk.z, words), table)
+    return table
 
 
 def _new_table(n_words: int, n_topics: int) -> DeviceArray:

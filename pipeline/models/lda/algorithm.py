@@ -35,9 +35,6 @@ from ...engine.device import kernels
 from .scores import TopicScores
 from .word_topics import PreviousTopics, TopicCounts, counted, gather_rows, kernel_blocks, uncounted
 
-#: Maximum number of shards if all workers have a CUDA device. It keeps the counts of a shard in a table of all words
-#: and topics, which takes long to clear and to compress.
-DEVICE_SHARDS = 64
 #: The smallest number of documents from which priors are learned by default. A few do not tell topics from chance.
 ENOUGH_DOCUMENTS = 1000
 #: Number of bins of the histogram of the counts in B, enough for counts up to 2^40.
@@ -132,7 +129,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             kernels=self._kernel_modules(data),
             device=self.device,
             kept=self._kept_bytes(data, n_workers),
-            shards=min(DEVICE_SHARDS, self.most_shards) if self.device == "cuda" else self.most_shards,
+            shards=self.most_shards,
             ranges=self.n_ranges,
         )
 
@@ -238,13 +235,13 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         return esca.sweep(chunk, self.kernel_blocks(model, chunk), None, random.key(*address))
 
     def _counts(self, chunk: Chunk, z: np.ndarray, shard: Shard) -> list[Arrays]:
-        """Return the counts by word of the shard so far. On the CPU, its first chunk is counted later, if possible."""
+        """Return the counts by word of the shard so far. A shard of one chunk is counted later."""
         esca = kernels("lda.esca", self.device)
-        if shard.deltas is None and esca is esca_on_cpu:
+        if shard.deltas is None and (shard.is_last or esca is esca_on_cpu):
             return [uncounted(chunk, z, (self.bounds[j], self.bounds[j + 1])) for j in shard.blocks]
         before = shard.deltas
         if before is not None:
-            before = [counted(delta, self.n_topics) for delta in before]
+            before = [counted(delta, self.n_topics, esca) for delta in before]
         totals = self._count_words(chunk, z, before, shard.blocks)
         if shard.is_last:
             totals = [esca.finish_words(delta) for delta in totals]

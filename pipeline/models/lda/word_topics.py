@@ -3,12 +3,11 @@
 A block has B's sparse rows for consecutive words: ``row_ptr`` (W + 1,) int64, ``topics`` (nnz,) uint16, ascending in
 each row, and ``counts`` (nnz,) int32.
 
-On the CPU, the topics of a chunk are counted when the deltas of several chunks are merged. Then most words have topics
-in many of the chunks, and one table is written instead of one per chunk. Until then, the delta refers to the chunk's
-arrays.
+The topics of a chunk are counted when the deltas of several chunks are merged. Then most words have topics in many of
+the chunks, and one table is written instead of one per chunk. Until then, the delta refers to the chunk's arrays.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +17,8 @@ import pyarrow as pa
 from ....io.stores.chunk import Chunk
 from ....io.stores.store import Arrays
 from ....io.words import find_word_ids, merge_vocabularies
-from ....kernels.lda.chunk_counts import ChunkTopics, count_chunks
+from ....kernels.interfaces import EscaKernels
+from ....kernels.lda.chunk_counts import ChunkTopics
 from ....kernels.lda.counts import WordCounts, copy_ranges, topic_totals
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Merge, ModelView, PreviousModel
@@ -30,7 +30,6 @@ from ..base.sparse_rows import row_of_each_entry
 #: The array of a delta that is not counted yet: its first word, and the one after its last word.
 _WORDS = "words"
 #: Adds tables of the same words, with this number of topics.
-MergeMany = Callable[[Sequence[WordCounts], int], WordCounts]
 
 
 def kernel_block(block: Arrays, shared: Arrays, first_word: int, n_words: int) -> ModelBlock:
@@ -164,9 +163,9 @@ def uncounted(chunk: Chunk, z: np.ndarray, words: tuple[int, int]) -> Arrays:
     return topics._asdict() | {_WORDS: np.array(words)}
 
 
-def counted(delta: Arrays, n_topics: int) -> Arrays:
+def counted(delta: Arrays, n_topics: int, esca: EscaKernels) -> Arrays:
     """Return the counts of a delta, whose topics may not be counted yet."""
-    return delta if _WORDS not in delta else _count([delta], n_topics)._asdict()
+    return delta if _WORDS not in delta else _count([delta], n_topics, esca)._asdict()
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ class TopicCounts(Merge):
 
     def add(self, deltas: Sequence[Arrays], may_overwrite: bool = False) -> Arrays:
         """Return the sum of the counts. Topics that were to be counted later are counted now."""
-        return add_up(deltas, self.n_topics, kernels("lda.esca", self.device).merge_many)
+        return add_up(deltas, self.n_topics, kernels("lda.esca", self.device))
 
     def exact_bytes(self, step: int) -> int:
         """Return as many bytes as a block of the model can have."""
@@ -190,19 +189,19 @@ class TopicCounts(Merge):
         return pack_counts(arrays, "topics", self.device)
 
 
-def add_up(deltas: Sequence[Arrays], n_topics: int, merge_many: MergeMany) -> Arrays:
-    """Add up deltas of the same words, counted or not; return the sum of their counts, which ``merge_many`` adds."""
+def add_up(deltas: Sequence[Arrays], n_topics: int, esca: EscaKernels) -> Arrays:
+    """Add up deltas of the same words, counted or not; return the sum of their counts."""
     tables = [WordCounts(**delta) for delta in deltas if _WORDS not in delta]
     waiting = [delta for delta in deltas if _WORDS in delta]
     if waiting:
-        tables.append(_count(waiting, n_topics))
-    return merge_many(tables, n_topics)._asdict()
+        tables.append(_count(waiting, n_topics, esca))
+    return esca.merge_many(tables, n_topics)._asdict()
 
 
-def _count(deltas: Sequence[Arrays], n_topics: int) -> WordCounts:
+def _count(deltas: Sequence[Arrays], n_topics: int, esca: EscaKernels) -> WordCounts:
     first, stop = deltas[0][_WORDS].tolist()
     chunks = [ChunkTopics(**{name: delta[name] for name in ChunkTopics._fields}) for delta in deltas]
-    return count_chunks(chunks, (first, stop), n_topics)
+    return esca.count_chunks(chunks, (first, stop), n_topics)
 
 
 # --- a model that training continues from; words are matched by name, since their ids differ from corpus to corpus ---

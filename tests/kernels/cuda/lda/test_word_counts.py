@@ -4,12 +4,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels.cuda import memory
-from corpusmill.kernels.cuda.lda import word_counts
+from corpusmill.kernels.cuda.lda import document_counts, esca, word_counts
 from corpusmill.kernels.cuda.ledger import LEDGER
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.lda import counts as cpu
+from corpusmill.kernels.lda.chunk_counts import ChunkTopics, count_chunks
 from helpers.on_device import on_device
 from helpers.toy import write_topic_corpus
 
@@ -65,6 +67,24 @@ def test_counts_of_a_shard_equal_those_of_the_cpu(n_topics, words, fits):
 
 
 @on_device
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
+def test_chunks_that_waited_are_counted_in_one_table(words, fits):
+    n_topics = 80
+    chunks = [
+        ChunkTopics(chunk.group_ptr, chunk.word_ids, chunk.word_ptr, z) for chunk, z in map(chunk_of, range(1, 5))
+    ]
+    share = word_counts.TABLE_SHARE if fits else 20.5 * n_topics / memory.device_memory()
+    with mock.patch.object(word_counts, "TABLE_SHARE", share), LEDGER.recording() as recorded:
+        found = word_counts.count_chunks(chunks, words, n_topics)._asdict()
+    tables = [total for entry, total in recorded.items() if entry.cause == "B.table"]
+    parts = 1 if fits else max(1, -(-(words[1] - words[0]) // 5))
+    assert [total.calls for total in tables] == [parts]
+    RESIDENTS.bring_back(found.values())
+    assert_equal(found, count_chunks(chunks, words, n_topics)._asdict())
+
+
+@on_device
 @pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
 @pytest.mark.parametrize("places", ["both", "left", "right", "neither"])
 def test_counts_of_shards_are_merged_where_they_are(places, words):
@@ -101,16 +121,32 @@ def test_counts_that_do_not_fit_a_table_are_merged_on_the_host():
 
 @on_device
 def test_a_run_on_a_device_merges_the_counts_of_a_shard_there(tmp_path):
-    from corpusmill import LDA
-
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=3, documents=3, length=6)
     found, expected = (LDA(5, max_iter=2, device=device, random_state=1).fit(corpus) for device in ("cuda", "cpu"))
     np.testing.assert_array_equal(found.components_, expected.components_)
 
 
-def test_chunks_are_grouped_where_all_workers_have_a_device(tmp_path):
-    from corpusmill import LDA
-
+def test_shards_do_not_depend_on_the_device(tmp_path):
+    # Otherwise a run could not be continued on another device.
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
-    most = {device: LDA(3, device=device)._algorithm(corpus).needs(corpus, 1).shards for device in ("cuda", "cpu")}
-    assert most == {"cuda": 64, "cpu": 4096}
+    algorithms = [LDA(3, device=device)._algorithm(corpus) for device in ("cuda", "cpu", "auto")]
+    assert {algorithm.needs(corpus, 1).shards for algorithm in algorithms} == {4096}
+
+
+@on_device
+@pytest.mark.filterwarnings("ignore:.*choose at most")
+def test_an_epoch_has_few_tables_and_copies_none(tmp_path):
+    n_chunks, K = 8, 600
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=100, n_chunks=n_chunks, documents=2, length=20)
+    V, T = corpus.n_words, corpus.n_tokens
+    model = LDA(K, max_iter=2, device="auto", random_state=1, learn_priors="none")
+    made = mock.Mock(wraps=word_counts._new_table)
+    with mock.patch.object(word_counts, "_new_table", made), mock.patch.multiple(esca, BLOCKS=2):
+        with mock.patch.multiple(document_counts, BLOCKS=2, WARPS=2):
+            model.fit(corpus, evaluate_every=0)
+    # Chunks are counted three times, and not one by one.
+    assert made.call_count <= 2 * 3 < 2 * n_chunks
+    step = model.history_[-1]
+    copied = step["device_upload_bytes"] + step["device_download_bytes"]
+    # Topics, orders of the tokens, rows of at most one entry per token, their lengths, and numbers of each topic.
+    assert copied < 100 * T + 4 * 8 * V + 60 * K < 4 * V * K

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from corpusmill import LDA
-from corpusmill.kernels.lda.counts import count_words, merge_many
+from corpusmill.kernels.lda import esca
+from corpusmill.kernels.lda.counts import count_words
 from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.lda import samplers
@@ -34,12 +35,12 @@ def test_topics_and_counts_add_up_to_the_counts_of_all_chunks(words):
     tables = []
     for chunk, z, delta in zip(chunks, topics, late, strict=True):
         table = count_words(chunk.word_ids, chunk.word_ptr, z, words, N_TOPICS)._asdict()
-        assert_equal(counted(delta, N_TOPICS), table)
-        tables.append(counted(table, N_TOPICS))
-    whole = add_up(tables, N_TOPICS, merge_many)
+        assert_equal(counted(delta, N_TOPICS, esca), table)
+        tables.append(counted(table, N_TOPICS, esca))
+    whole = add_up(tables, N_TOPICS, esca)
     assert whole["counts"].sum() > 0
     for n_late in range(1, 5):
-        assert_equal(add_up([*late[:n_late], *tables[n_late:]], N_TOPICS, merge_many), whole)
+        assert_equal(add_up([*late[:n_late], *tables[n_late:]], N_TOPICS, esca), whole)
 
 
 def test_a_model_does_not_depend_on_the_number_of_chunks_in_a_shard(monkeypatch):

@@ -53,6 +53,7 @@ set_memory_manager()
 # --- allocation ---
 
 
+@device_errors()
 def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> DeviceArray:
     """Return an uninitialised device array. Raises DeviceError with the numbers if it does not fit."""
     shape = _as_tuple(shape)
@@ -151,6 +152,7 @@ def zeros(name: str, shape: Shape, dtype: DTypeLike) -> DeviceArray:
     return array
 
 
+@device_errors()
 def clear(array: DeviceArray) -> None:
     """Set a contiguous device array to zeros, after this thread's kernels so far."""
     if array.size:

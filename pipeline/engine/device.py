@@ -20,6 +20,7 @@ import numpy as np
 
 from ...kernels.cuda.ledger import LEDGER, Entry, Operation, Total, by_operation
 from ...kernels.cuda.residents import RESIDENTS
+from ...kernels.errors import DeviceError
 
 if TYPE_CHECKING:
     from ...io.stores.store import Arrays
@@ -220,5 +221,12 @@ def device_memory() -> int:
     from ...kernels.cuda.caches import COPIES
 
     set_memory_manager()
+    try:
+        free = cuda.current_context().get_memory_info().free
+    except Exception as error:
+        raise DeviceError(
+            f"the CUDA device does not answer: {error}: start the worker, or this process, again, or choose "
+            f"device 'cpu'"
+        ) from error
     # Cached copies are dropped when memory is short, so their memory counts as free.
-    return int(cuda.current_context().get_memory_info().free + COPIES.nbytes)
+    return int(free + COPIES.nbytes)

@@ -18,6 +18,7 @@ from ...io.stores.conditional import read_commit
 from ...io.stores.filesystems import REQUESTS
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
+from ...kernels.errors import DeviceError
 from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, cut_of, nbytes, recut
 from .data import TrainingData, count_shards, reference, shard_chunks
 from .events import (
@@ -178,6 +179,13 @@ class _Engine:
                     callback(event)
             if isinstance(error, Diverged):
                 raise Diverged(f"{error}; {self.training.advice.divergence}") from error
+            if isinstance(error, DeviceError):
+                # After a fault of a kernel, a process cannot use its device any more.
+                raise DeviceError(
+                    f"{error}; {self.run.url} has the epochs up to {event.epoch}: start the workers, or "
+                    f"this process, again, and train with the same parameters, or with device 'cpu'; if memory was "
+                    f"short, fewer threads_per_worker need less"
+                ) from error
             raise
 
     def run_steps(self) -> str:

@@ -367,7 +367,7 @@ def install(text: str | None = None) -> None:
     )
     context = SimpleNamespace(
         device=device,
-        get_memory_info=lambda: SimpleNamespace(free=MEMORY_BYTES, total=MEMORY_BYTES),
+        get_memory_info=lambda: driver.MemoryInfo(free=MEMORY_BYTES, total=MEMORY_BYTES),
         deallocations=SimpleNamespace(clear=lambda: None),
         synchronize=lambda: None,
     )

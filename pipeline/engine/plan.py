@@ -259,7 +259,14 @@ def describe_devices(needs: Needs, data: TrainingData, workers: Sequence[Capacit
     devices = [worker for worker in workers if worker.device]
     if needs.device == "cpu" or not devices:
         return ""
-    parts = (_describe_merging(has_cells, devices), _describe_chunks(needs, data, len(devices)))
+    parts = [_describe_merging(has_cells, devices), _describe_chunks(needs, data, len(devices))]
+    if len(devices) < len(workers):
+        where = f"{len(devices)} of {len(workers)} workers have a device, and the others train on the CPU"
+        if has_cells:
+            where += (
+                ", so the model depends on where each part is trained: choose device 'cuda' or 'cpu' for equal bits"
+            )
+        parts.append(where)
     return "; ".join(part for part in parts if part)
 
 

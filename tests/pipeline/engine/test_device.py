@@ -232,7 +232,12 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
     assert described(algorithm, corpus, [without]) == ""
     assert described(LDA(5, device="cpu")._algorithm(corpus), corpus, devices) == ""
     assert described(NMF(5)._algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
-    assert described(algorithm, corpus, [without, devices[0]]) == "1 device, where its deltas are merged"
+    # A worker with a device beside one without.
+    mixed = "1 of 2 workers have a device, and the others train on the CPU"
+    assert described(algorithm, corpus, [without, devices[0]]) == f"1 device, where its deltas are merged; {mixed}"
+    assert described(Word2Vec(5)._algorithm(corpus), corpus, [without, devices[0]]).endswith(
+        f"{mixed}, so the model depends on where each part is trained: choose device 'cuda' or 'cpu' for equal bits"
+    )
     assert described(Word2Vec(5)._algorithm(corpus), corpus, devices[:1]).startswith("1 device; its deltas")
     assert described(algorithm, corpus, devices).endswith("through the memory of the host (tcp and ucx)")
     # Other models merge deltas on devices, and the blocks of word vectors are trained there.

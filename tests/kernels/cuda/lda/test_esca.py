@@ -201,10 +201,9 @@ def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     # The metrics of an epoch include the bytes that were copied: each chunk's topics, and the counts of each block.
     row = models["cuda"].history_[-1]
     assert row["device_download_bytes"] > 2 * corpus.n_tokens
-    # Per chunk: rows of documents by four launches. Per block of the model: the draws and the counts, and, at the end
-    # of the shard, the rows of B. Each draw has a cursor, and each shard a table, which are cleared. The counts of both
-    # shards are added to a table, which becomes rows again. These are measured and packed.
-    assert row["device_launch_calls"] == len(corpus.chunks) * (4 + 2 * 2 + 2 * (2 + 2)) + 2 * (1 + 2 + 2 + 2)
+    # Per chunk: rows of documents by four launches, and the draws for each block of the model, whose cursor is cleared.
+    # Per block: a table is cleared, both chunks are counted in it, and it becomes rows, which are measured and packed.
+    assert row["device_launch_calls"] == len(corpus.chunks) * (4 + 2 * 2) + 2 * (1 + 2 + 2 + 2)
     assert not [name for name in models["cpu"].history_[-1] if name.startswith("device")]
 
 

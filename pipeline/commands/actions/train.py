@@ -1,6 +1,7 @@
 """Train the model of a configuration."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ....configs.layers import ConfigError, Layer
@@ -54,7 +55,7 @@ def train(
     """Train the model of a configuration, or continue its run; write the model and the report, and describe them."""
     estimator = new_estimator(config)
     if overwrite:
-        _delete_run(config.run.url)
+        _delete_run(config.run.url, config.corpus.url)
     counter = _EpochCounter()
     estimator.fit(
         config.corpus.url,
@@ -132,8 +133,8 @@ class _EpochCounter:
             self.epochs += 1
 
 
-def _delete_run(url: str) -> None:
-    """Delete the files that a run writes, and no other file in the same folder."""
+def _delete_run(url: str, data: str) -> None:
+    """Delete the files that a run writes, and no other file in the same folder, such as ``data`` to train on."""
     store = Store(url)
     if not store.exists("run.json"):
         return
@@ -141,6 +142,11 @@ def _delete_run(url: str) -> None:
     with run.locked():
         # HEAD stays, with the fencing token of its owner: a process that was paused must not take itself for the owner.
         run.take_over(is_new=True)
+        graph = store.child("graph")
+        with suppress(DataError):  # a damaged run.json
+            # FastRP's own copy of edges. Other runs have none, so a graph in their folder is not theirs.
+            if Store(run.meta["data"]["url"]).absolute == graph.absolute != Store(data).absolute:
+                store.delete("graph")
         for name in RUN_CONTENT:
             store.delete(name)
 

@@ -152,21 +152,26 @@ class FastRP(GraphEstimator):
                 f"file of edges, a sparse matrix, a table of edges, or a graph of networkx, such as "
                 f"networkx.Graph(pairs)"
             )
+        kept = None if options.run is None else f"{os.fspath(options.run)}/graph"
+        if kept is not None and not Store(kept).exists("graph.json"):
+            return open_graph(X, kept)
         folder = tempfile.mkdtemp(prefix="corpusmill-graph-")
         try:
             graph = open_graph(X, folder)
-            if graph.url == folder and options.run is not None:
-                kept = f"{os.fspath(options.run)}/graph"
-                if not Store(kept).exists("graph.json"):
-                    graph = open_graph(X, kept)
-                elif Graph(kept).hash == graph.hash:
+            if graph.url == folder and kept is not None:
+                if Graph(kept).hash == graph.hash:
                     graph = Graph(kept)
+                elif not Store(os.fspath(options.run or "")).exists("run.json"):
+                    # A run with this graph would be refused. A new one would refer to the temporary folder.
+                    raise DataError(f"{kept}: another graph is here; choose another folder for the run, or delete it")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         if graph.url == folder:
             graph.title = source_of(X)
-        weakref.finalize(graph, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(graph, shutil.rmtree, folder, ignore_errors=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
         return graph
 
     def _open_data(self, data: DataLike) -> Any:

@@ -222,6 +222,22 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
     assert call("watch", "run", "--once")[1].startswith(f"{kind} run: finished")
 
 
+def test_a_graph_in_the_folder_of_a_run_is_replaced_only_if_the_run_made_it(project, call):
+    settings = ["source=null", "corpus.url=edges.txt", "model={kind: fastrp, vector_size: 8}"]
+    train = ["train", "my.yaml", *(f"--set={setting}" for setting in settings)]
+    for last in (6, 7):
+        Path("edges.txt").write_text("".join(f"{a} {b}\n" for a in range(last) for b in range(a)))
+        code, _, err = call(*train, "--overwrite")
+        assert code == 0, err
+        assert Graph("run/graph").n_nodes == last
+        assert RunStore("run").meta["data"]["url"] == "run/graph"
+        assert call("resume", "run")[0] == 0
+    for url in ("run/graph", "links"):
+        assert call("graph", "edges.txt", "links", "--overwrite")[0] == 0
+        assert call(*train, f"--set=corpus.url={url}", "--overwrite")[0] == 0
+        assert Path("run/graph").exists() is (url == "run/graph")
+
+
 def test_the_column_of_the_weights_of_edges_can_be_named(project, call):
     Path("edges.csv").write_text("id,source,target,score\n1,a,b,2\n2,b,c,3\n")
     for options, is_weighted in (((), False), (("--weight", "score"), True)):

@@ -88,6 +88,9 @@ def test_a_run_of_a_file_is_resumed_read_and_refused_for_other_edges(model, tmp_
     with pytest.raises(DataError, match="holds another run"):
         FastRP(32).fit(str(edges), run=run)
     assert bits(model_of_run(run)) == bits(model)
+    (tmp_path / "run" / "run.json").unlink()
+    with pytest.raises(DataError, match="another graph is here"):
+        FastRP(32).fit(str(edges), run=run)
 
 
 def test_planted_groups_are_recovered(model):

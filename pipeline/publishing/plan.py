@@ -120,7 +120,7 @@ def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> Re
 
     Raises DataError if there is nothing to read, ValueError if the settings contradict those of the version in use.
     """
-    _check_can_be_judged(config)
+    _check_model(config)
     head = versions.head
     published = versions.read(head.version) if head.version else None
     known = _known_files(published)
@@ -259,9 +259,10 @@ def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
                 )
 
 
-def _check_can_be_judged(config: Config) -> None:
-    """Raise DataError for an algorithm of a user's own that has no score: it would be found out after training."""
+def _check_model(config: Config) -> None:
+    """Raise DataError for a model of graphs, and for an algorithm of a user's own that has no score, before reading."""
     estimator = new_estimator(config)
+    estimator._check_takes_documents()
     if not config.corpus.held_out or not isinstance(estimator, OwnModel):
         return
     measures = estimator.measures()

@@ -86,7 +86,9 @@ def check_training(config: Config, makes_corpus: bool = False) -> None:
     estimator = new_estimator(config)
     for url in (config.run.url, config.model_url):
         check_free(Store(url), *DATA_KINDS)
-    if not makes_corpus:
+    if makes_corpus:
+        estimator._check_takes_documents()
+    else:
         estimator._check_data(config.corpus.url)
 
 

@@ -104,6 +104,9 @@ class TextEstimator(Estimator):
             return Corpus(os.fspath(read))
         return corpus_of(read)
 
+    def _check_takes_documents(self) -> None:
+        """Raise DataError unless this estimator trains on corpora, which a command is about to make."""
+
     def _open_held_out(self, held_out: DataLike, data: Any) -> Any:
         """Return the corpus of a URL or of documents, with the ids of ``data``. Raises ValueError for a matrix."""
         if isinstance(held_out, Corpus | str | os.PathLike):

@@ -139,6 +139,13 @@ class FastRP(GraphEstimator):
 
     # --- training ---
 
+    def _check_takes_documents(self) -> None:
+        """Raise DataError."""
+        raise DataError(
+            "fastrp takes a graph, not documents: leave out the section source, name a graph or a file of edges in "
+            "corpus.url, and call 'corpusmill train'"
+        )
+
     def _planned_epochs(self) -> int:
         """Return the number of steps."""
         return len(self.weights)

@@ -57,6 +57,14 @@ def test_workers_with_another_version_are_named(tmp_path, monkeypatch, capsys):
     assert len(re.findall(message, checked.out + checked.err)) == 1
 
 
+@pytest.mark.parametrize("command", [("retrain", "my.yaml", "--dry-run"), ("retrain", "my.yaml"), ("run", "my.yaml")])
+def test_a_model_of_graphs_refuses_documents_before_they_are_read(command, capsys):
+    write_configuration("lda")
+    assert call(*command, "--set=model={kind: fastrp}") == ExitCode.DATA
+    assert "fastrp takes a graph, not documents: leave out the section source" in capsys.readouterr().err
+    assert not list(Path().rglob("corpus.json"))
+
+
 def test_retrain_versions_diff_topics_and_rollback_work_together(capsys):
     write_configuration("lda")
     assert call("retrain", "my.yaml", "--dry-run") == 0

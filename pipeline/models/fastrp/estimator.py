@@ -159,6 +159,11 @@ class FastRP(GraphEstimator):
                 f"file of edges, a sparse matrix, a table of edges, or a graph of networkx, such as "
                 f"networkx.Graph(pairs)"
             )
+        for name in ("held_out", "vocabulary"):
+            if getattr(options, name) is not None:
+                raise ValueError(
+                    f"FastRP trains on all edges and nodes of a graph, and has no use for {name}: leave it out"
+                )
         kept = None if options.run is None else f"{os.fspath(options.run)}/graph"
         if kept is not None and not Store(kept).exists("graph.json"):
             return open_graph(X, kept)

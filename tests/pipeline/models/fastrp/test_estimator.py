@@ -168,6 +168,12 @@ def test_bad_data_is_refused(data, message):
         FastRP(16).fit(data)
 
 
+@pytest.mark.parametrize("option", [{"held_out": [["0", "1"]]}, {"vocabulary": ["0"]}])
+def test_options_for_documents_are_refused(option, graph):
+    with pytest.raises(ValueError, match=f"has no use for {next(iter(option))}: leave it out"):
+        FastRP(32).fit(graph, **option)
+
+
 def test_further_edges_are_refused_with_the_reason(graph, model):
     assert bits(FastRP(32).partial_fit(graph)) == bits(model)
     with pytest.raises(ValueError, match=r"cannot add edges to a model: .* fit a graph of all edges again"):

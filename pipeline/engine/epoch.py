@@ -184,7 +184,7 @@ class _Engine:
                 raise DeviceError(
                     f"{error}; {self.run.url} has the epochs up to {event.epoch}: start the workers, or "
                     f"this process, again, and train with the same parameters, or with device 'cpu'; if memory was "
-                    f"short, fewer threads_per_worker need less"
+                    f"short, fewer threads_per_worker need less; without run=FOLDER, or run.url, no epoch is kept"
                 ) from error
             raise
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from ...io.errors import DataError
@@ -20,7 +20,7 @@ from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
 from ...kernels.errors import DeviceError
 from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, cut_of, nbytes, recut
-from .data import TrainingData, count_shards, reference, shard_chunks
+from .data import TrainingData, count_shards, equal_blocks, reference, shard_chunks
 from .events import (
     CellsTrained,
     Described,
@@ -354,10 +354,11 @@ class _Engine:
 
     def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
-        blocks = range(self.algorithm.n_blocks)
-        # Blocks of a new model often share work. With a previous model, each has to read that.
-        parts = [blocks] if self.training.previous is None else [blocks[block : block + 1] for block in blocks]
-        self.executor.map(tasks.begin_blocks, [(self.job, part) for part in parts], name="begin")
+        n_blocks = self.algorithm.n_blocks
+        # Blocks of a new model often share much work. With a previous model, each has to read a part of that.
+        bounds = equal_blocks(n_blocks, 1 if self.training.previous is None else min(n_blocks, self.threads))
+        arguments = [(self.job, range(first, stop)) for first, stop in pairwise(bounds)]
+        self.executor.map(tasks.begin_blocks, arguments, name="begin")
         self._commit(0, [])
 
     # --- one step ---

@@ -14,7 +14,7 @@ from corpusmill.pipeline.engine.algorithm import Algorithm
 #: Memory that the fault "hoard" never frees.
 HOARD: list[bytearray] = []
 #: Bytes that the process has in memory after the fault "hoard".
-HOARDED = 900 << 20
+HOARDED = 945 << 20
 
 
 def inject(fault: str) -> None:

@@ -124,7 +124,7 @@ def graph(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Turn a list of edges into a graph on disk, for node2vec and fastrp.
+    """Turn edges into a graph on disk, for node2vec and fastrp.
 
     EDGES is a file, a glob pattern or a URL. Each line of a text file holds two nodes and optionally a weight,
     separated by tabs, commas, semicolons or blanks. If the first line names columns source, target and maybe weight,

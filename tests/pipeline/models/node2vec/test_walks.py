@@ -153,5 +153,5 @@ def test_tables_above_the_bound_are_refused(graph, tmp_path):
 def test_a_graph_above_the_workers_memory_is_refused(graph, tmp_path):
     message = r"walks need [\d.]+ MiB on worker 0, which has [\d.]+ MiB .*raise memory_limit to \d+MiB .*choose FastRP"
     refused = pytest.raises(DataError, match=message)
-    with open_cluster("local", n_workers=1, memory_limit="500MiB") as client, refused:
+    with open_cluster("local", n_workers=1, memory_limit="440MiB") as client, refused:
         write_walks(graph, str(tmp_path / "corpus"), WalkOptions(chunk_tokens=1 << 20), client)

@@ -65,7 +65,10 @@ def redact_urls(text: str) -> str:
 
 
 def _names_of_variables(variables: object) -> object:
-    """Return variables without values, from {NAME: value}, [{"name": NAME, "value": value}] or [NAME=value]."""
+    """Return environment variables without their values.
+
+    They may have the form {NAME: value}, [{"name": NAME, "value": value}] as in Kubernetes, or [NAME=value].
+    """
     if variables is None:
         return None
     if isinstance(variables, list):

@@ -78,7 +78,10 @@ def _merge(under: Tree, over: Tree) -> Tree:
 
 
 def _without_stale_overrides(under: Tree, over: Tree) -> Tree:
-    """Return ``under`` without retrain.model, whose parameters are of the old kind, if ``over`` names another kind."""
+    """Return ``under``, without retrain.model if ``over`` names another kind of model.
+
+    retrain.model has parameters of the old kind, which the new one may not have.
+    """
     old = under.get("model")
     new = over.get("model")
     retrain = under.get("retrain")
@@ -90,7 +93,10 @@ def _without_stale_overrides(under: Tree, over: Tree) -> Tree:
 
 
 def _without_incomplete_source(merged: Tree, layers: Sequence[Layer]) -> Tree:
-    """Drop the section source if only environment variables set it, without a path: most commands read no source."""
+    """Drop the section source if only environment variables set it, and none of them sets its path.
+
+    Most commands read no source. A variable such as CORPUSMILL_SOURCE__MIN_DF must not make them fail.
+    """
     source = merged.get("source")
     if not isinstance(source, dict) or "path" in source:
         return merged

@@ -154,7 +154,10 @@ def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: 
 
 @kernel
 def _get(packed: np.ndarray, start: np.int64) -> tuple[np.uint64, np.int64]:
-    """Read the integer at ``start``; return it and the byte after it, which is too large if the bytes end before."""
+    """Read the integer that begins at ``start``; return it and the index of the byte after it.
+
+    If the bytes end within the integer, the index is too large, and `unpack_rows` raises an error.
+    """
     number = np.uint64(0)
     shift = np.uint64(0)
     for j in range(start, len(packed)):

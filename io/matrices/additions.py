@@ -190,7 +190,10 @@ def _flush(path: Path) -> None:
 
 
 def _replace_target(copy: Path, target: Path) -> None:
-    """Give the copy the target's name. Folders exchange their names if the system can do that."""
+    """Rename the copy to the target's name.
+
+    A file is replaced. A folder exchanges its name with the copy if the system can do that, and is deleted otherwise.
+    """
     if not target.is_dir():
         copy.replace(target)
     elif not exchange_paths(copy, target):

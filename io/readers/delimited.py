@@ -322,7 +322,10 @@ class _Parser:
         return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _parse_slowly(self) -> Rows | None:
-        """Return the complete rows of the buffer, or None. Raises DataError for a bad one if options forbid it."""
+        """Return the rows that the buffer has completely, or None if it has none. Bad ones are skipped.
+
+        Raises DataError for a row of another width or with a wrong quote if the options do not allow that.
+        """
         found, size = self._rows_of_python()
         if not size:
             return None
@@ -356,7 +359,10 @@ class _Parser:
         return Rows(pa.RecordBatch.from_arrays(columns, self._names), np.array(numbers, np.int64), lines)
 
     def _rows_of_python(self, most: int | None = None) -> tuple[list[_Row], int]:
-        """Return up to ``most`` rows and their bytes. Raises DataError for a wrong quote without a known row end."""
+        """Return up to ``most`` rows of the buffer, and the bytes that they have.
+
+        Raises DataError for a wrong quote if it is not known where its row ends.
+        """
         lines = self._buffer.splitlines(keepends=True)
         if not self._is_end:
             # The last line may go on. If it ends in a carriage return, a line feed may follow.

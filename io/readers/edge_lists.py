@@ -405,7 +405,10 @@ def _check_decimal_commas(lines: list[bytes], plain: _ListFormat, options: EdgeO
 
 
 def _are_mixed(lines: list[bytes], tabs: _ListFormat, blanks: _ListFormat, where: str) -> bool:
-    """Return whether tabs and blanks alike separate numbers. Raises DataError if blanks may be within names too."""
+    """Return whether tabs and blanks alike separate numbers, as in files of KONECT.
+
+    Raises DataError if names may have blanks, and blanks may also separate an edge's names.
+    """
     apart = [_fields(line, blanks) for line in lines]
     width = len(apart[0])
     below = apart[1:] or apart  # the first line may name the columns

@@ -242,7 +242,10 @@ def _infos(filesystem: fsspec.AbstractFileSystem, path: str) -> dict[str, dict[s
 
 
 def _documents_of(listing: Mapping[str, dict[str, Any]], path: str) -> dict[str, dict[str, Any]]:
-    """Return what a folder lists without what programs write beside documents, such as copies; say what is left out."""
+    """Return what a folder lists without what programs write beside documents, and say which files are left out.
+
+    Copies such as a.txt.bak are left out if the file itself is listed. A pattern reads such files.
+    """
     files = {}
     left_out = []
     for name, info in listing.items():
@@ -272,7 +275,10 @@ def _is_marker(name: str) -> bool:
 def _followed(
     filesystem: fsspec.AbstractFileSystem, listing: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return a listing with what links lead to, not the links. Raises DataError for one that leads nowhere."""
+    """Return a listing with what symbolic links lead to: a listing has the type and the times of the links themselves.
+
+    Raises DataError for a link that leads nowhere.
+    """
     infos = dict(listing)
     for file, info in listing.items():
         if not info.get("islink"):

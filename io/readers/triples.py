@@ -263,7 +263,10 @@ def _parse_quickly(data: bytes, n_columns: int, value_type: str) -> list[np.ndar
 def _parse_slowly(
     file: SourceFile, data: bytes, first_line: int, n_columns: int
 ) -> tuple[list[np.ndarray], Sequence[int]]:
-    """Parse numbers separated in any way; return columns and line numbers. Raises DataError for a bad line."""
+    """Parse numbers that are separated and spelled in any way, in lines that may be blank.
+
+    Returns the columns, and the numbers of the lines that are not blank. Raises DataError for the first bad line.
+    """
     rows = []
     lines = []
     for line, text in enumerate(data.splitlines(), first_line):

@@ -273,7 +273,10 @@ def _read_array(files: StoredGroup, name: str, layout: _Layout, empty: Callable[
 
 
 def _fill(rows: np.ndarray, size: int, file: Any) -> None:
-    """Read the rows of a Zarr chunk, padded to ``size`` bytes; raise ValueError for a wrong checksum of all."""
+    """Read the rows of a Zarr chunk of ``size`` bytes; raise ValueError if its checksum does not match.
+
+    The last chunk of an array is padded to full size. The checksum covers the padding as well.
+    """
     # Before the memory of a large array is used: the metadata may be damaged.
     if file.seek(0, 2) != size + CHECKSUM_BYTES:
         raise ValueError("wrong number of bytes")

@@ -204,7 +204,10 @@ class ObjectLock:
                 self._beat()
 
     def _age(self) -> float:
-        """Return the seconds since the owner's last heartbeat, by the store's clock: a file written now shows it."""
+        """Return the seconds since the owner's last heartbeat, by the store's clock.
+
+        The store's current time is that of a file written just now.
+        """
         probe = f"{self.name}-probe-{uuid.uuid4().hex}"
         self.store.write_bytes(probe, b"now")
         try:

@@ -478,7 +478,10 @@ def make_folder(path: Path) -> None:
 
 
 def _make_parents(file: str, made: set[str]) -> None:
-    """Make the missing parent folders of a file. ``made`` has those that exist, so that each is tried once."""
+    """Make the parent folders of a file, from the first missing one on. ``made`` has those that exist.
+
+    A group has many folders and small files. ``Path.mkdir`` would try each folder again for each file.
+    """
     folder = file.rpartition("/")[0]
     if folder in made:
         return

@@ -111,7 +111,10 @@ def _count_documents(
 
 @kernel
 def _entries_bound(doc_ptr: np.ndarray) -> int:
-    """Return how many entries rows need at most: one per token, padding, and one that the loop writes past the end."""
+    """Return how many entries the rows need at most: one per token, the padding, and one slack entry.
+
+    The slack entry is for the loop without branches, which writes one entry past the end.
+    """
     bound = 1
     for d in range(len(doc_ptr) - 1):
         bound += (doc_ptr[d + 1] - doc_ptr[d] + 7) // 8 * 8
@@ -288,7 +291,10 @@ def insert_topic(k: np.uint16, topics: np.ndarray, counts: np.ndarray, start: np
 
 @kernel(forceinline=True)
 def _add(z: np.ndarray, first: np.uint64, stop: np.uint64, row: np.ndarray, marks: np.ndarray) -> None:
-    """Count the topics ``z[first:stop]`` in a dense row (K,) int32, and set their bits in ``marks``."""
+    """Count the topics ``z[first:stop]`` in a dense row (K,) int32.
+
+    Their bits in ``marks`` are set, which later lists them in order.
+    """
     for i in range(first, stop):
         add_topic(np.uint64(z[i]), np.int32(1), row, marks)
 

@@ -336,7 +336,10 @@ def _entry(entries: np.ndarray, head: int, n: int, k: int) -> np.int64:
 def _draw_of_word(
     weights: np.ndarray, topics: np.ndarray, n: int, x: float, own: int, of_token: np.float32, sums: np.ndarray
 ) -> int:
-    """Return the topic at ``x`` of the word's own counts. The weight at ``own`` is too large by ``of_token``."""
+    """Return the topic at ``x`` of the part of the word's own counts.
+
+    Of the n weights, that at the place ``own`` is too large by ``of_token``, the weight of the token itself.
+    """
     kept = weights[own]
     weights[own] = max(kept - of_token, ZERO)
     total = splat(ZERO)

@@ -149,7 +149,10 @@ def _add_changes(N: np.ndarray, chain: Chain) -> None:
 
 @kernel
 def _halve(order: TokenOrder, group: int, first: int, stop: int, middles: np.ndarray) -> int:
-    """Cut a group's documents, and segments from ``first`` on, in halves; return the second's first segment."""
+    """Cut a group's documents in halves, and its segments from ``first`` on; return the second half's first segment.
+
+    Both are halves of the tokens. ``middles`` get the first token in each segment of the second half of the documents.
+    """
     docs = order.docs
     word_ptr = order.word_ptr
     tokens = word_ptr[order.group_ptr[group]] + word_ptr[order.group_ptr[group + 1]]
@@ -185,7 +188,10 @@ def _before(first: int, stop: int, side: int) -> Place:
 
 @inlined
 def _next_piece(place: Place, word_ptr: np.ndarray, middles: np.ndarray, most: int) -> Place:
-    """Return the next piece, of at most ``most`` tokens of a word; its segment is ``place.stop`` if none is left."""
+    """Return the place of the next piece, which has at most ``most`` tokens of a word.
+
+    Its segment is ``place.stop`` if all tokens were drawn.
+    """
     s, stop, side, i, _, end = place
     if i == end:
         s += 1

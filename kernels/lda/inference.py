@@ -181,7 +181,10 @@ def _mass(flat: np.float32, theta: np.ndarray, rows: WordWeights, v: int) -> np.
 
 @vector_kernel
 def _move(theta: np.ndarray, fresh: np.ndarray, spread: np.float32, rows: WordWeights) -> np.float32:
-    """Move θ (K,) to α + n and OVERSTEP times as far again, not below α; return the first step's Σ_k |Δθ_k|."""
+    """Move θ (K,) float32 to its next estimate α + n and OVERSTEP times as far again, but never below α.
+
+    Return Σ_k |α_k + n_k - θ_k|, the distance before the step, with which convergence is tested.
+    """
     alpha = rows.alpha
     base = rows.base
     moved = ZERO

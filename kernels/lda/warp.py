@@ -227,7 +227,10 @@ def _propose(
 def _fill_urn(
     urn: np.ndarray, n_topics: int, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64
 ) -> None:
-    """Write each topic as often as it is counted, COPIES places at once; the next topic overwrites some."""
+    """Write each topic of a row of B as often as it is counted, after the topics with which the urn begins.
+
+    COPIES positions are written at once. Those past the topic's last one are overwritten by the next topic.
+    """
     copies = np.uint64(COPIES)
     position = np.uint64(n_topics)
     for e in range(head, end):
@@ -312,7 +315,10 @@ def _propose_from_index(
     z: np.ndarray,
     packed: np.ndarray,
 ) -> None:
-    """Propose the same topics as `_propose_from_urn`, from the index of an urn that is not written."""
+    """Propose the same topics as `_propose_from_urn`, without an urn in memory.
+
+    The index of the urn finds the entry of a row of B that a place of the urn would hold.
+    """
     n_topics, beta, key = draw
     starts, entries = index
     total = starts[len(topics)]

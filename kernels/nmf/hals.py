@@ -174,7 +174,10 @@ def _copy_columns(X: np.ndarray, first: int, last: int, column: int, K: int, row
 def _sweep_block(
     H: np.ndarray, first: int, last: int, column: int, K: int, rule: UpdateRule, sweeps: int, scratch: Scratch
 ) -> None:
-    """Sweep K columns, from ``column`` on, of rows ``first`` to ``last - 1`` of H, and of R in ``scratch.rows``."""
+    """Sweep K columns of the rows ``first`` to ``last - 1`` of H, from ``column`` on.
+
+    ``scratch.rows`` holds their rows of R, and gets their new values.
+    """
     n = last - first
     # Rows of zeros past the last one have no gradient.
     scratch.rows[n:] = 0

@@ -137,7 +137,10 @@ def _add_finished_products(
 def _add_transposed_products(
     A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape, ahead: int
 ) -> None:
-    """Add Aᵀ·X to the columns of ``out`` from ``start`` on. A row of X stays in registers meanwhile."""
+    """Add Aᵀ·X to the columns of ``out`` from ``start`` on.
+
+    A row of X stays in registers while its multiples are added to rows of ``out``.
+    """
     K = X.shape[1]
     final = len(A.indices) - 1
     for i in range(len(A.indptr) - 1):

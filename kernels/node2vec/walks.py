@@ -312,7 +312,10 @@ def _next_weights(graph: Adjacency, t: int, v: int, p: float, q: float) -> np.nd
 
 @kernel
 def _fill_table(weights: np.ndarray, share: np.ndarray, other: np.ndarray) -> None:
-    """Make an alias table (n,) by Vose's method: slots above the mean fill those below. Changes ``weights``."""
+    """Make one alias table (n,) by Vose's method: slots below the mean are filled up from slots above it.
+
+    Changes ``weights`` (n,) float64.
+    """
     n = len(weights)
     weights *= n / weights.sum()
     # One array is both stacks: small slots grow from its start, large ones from its end.

@@ -309,7 +309,11 @@ def transpose(
 
 
 def _transposed(builder: ir.IRBuilder, rows: list[ir.Value], width: int) -> list[ir.Value]:
-    """Return the columns of a square of vectors. Each round moves one bit of a row's index to the column's index."""
+    """Return the columns of a square of vectors.
+
+    A round interleaves row r with row r + width/2. It moves one bit of the row's index to the column's index, so that
+    log2(width) rounds exchange the two.
+    """
     low, high = [], []
     for lane in range(width // 2):
         low += [lane, width + lane]

@@ -297,7 +297,10 @@ def _copy_slots(old: np.ndarray, new: np.ndarray) -> None:
 def _wide_character(
     data: np.ndarray, i: np.uint64, stop: np.uint64, characters: np.ndarray
 ) -> tuple[np.uint32, np.uint64]:
-    """Return the entry of ``characters`` for the one at byte i, and its bytes. Reads nothing from ``stop`` on."""
+    """Return what ``characters`` has for the character outside ASCII at byte i, and its number of bytes in ``data``.
+
+    Nothing is read from ``stop`` on, even if the bytes are not UTF-8.
+    """
     lead = np.uint32(data[i])
     width = _2
     if lead >= 0xE0:

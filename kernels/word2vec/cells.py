@@ -258,7 +258,10 @@ def _add_run(order: Order, run: int, B: int, limits: Limits, batch: Batch) -> bo
 
 @kernel(_nrt=False)
 def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, batch: Batch) -> None:
-    """Draw, of each part of the table, the place of a negative of a batch whose first run begins with ``head``."""
+    """Draw the negatives of a batch whose first run begins with the pair ``head``: one from each part of the table.
+
+    Only their places in the table are drawn, because the table comes from the cache that all cores share.
+    """
     part = np.uint64(len(table) // SHARED)
     for o in range(SHARED):
         index = (draw(options.key, head * SHARED + o) >> TABLE_SHIFT) & (part - np.uint64(1))
@@ -308,7 +311,10 @@ def _train_heavy(
     batches: tuple[Batch, Batch],
     g: np.ndarray,
 ) -> int:
-    """Train pairs of one centre, in short runs with negatives of their own; return the pairs trained so far."""
+    """Train the pairs first to last, of one centre, in short runs with negatives of their own.
+
+    Returns the number of pairs trained so far.
+    """
     first, last = bounds
     batch, next_batch = batches
     size = limits.heavy
@@ -337,7 +343,10 @@ def _fill_heavy(
     batch: Batch,
     W_out: np.ndarray,
 ) -> int:
-    """List the contexts of up to ``size`` pairs from ``head`` on, and negatives; return the number of pairs."""
+    """List the contexts of a run of up to ``size`` pairs from ``head`` on, and its negatives; prefetch their rows.
+
+    Returns the number of pairs.
+    """
     m = max(0, min(size, last - head))
     for p in range(m):
         batch.contexts[p] = pairs[head + p] & LOW

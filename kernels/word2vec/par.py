@@ -87,7 +87,10 @@ def _attract(
     W_in: np.ndarray,
     W_out: np.ndarray,
 ) -> None:
-    """Train words head:tail of document start:end, which are ``bounds``, with contexts; ``pairs`` is scratch."""
+    """Train the words head:tail of the document start:end with their context words; ``bounds`` are these four.
+
+    ``pairs`` is scratch: the context words of all words of the mini-batch, their gradients, and each word's end.
+    """
     start, head, tail, end = bounds
     rows, g, ends = pairs
     for i in range(head, tail):

@@ -41,7 +41,10 @@ def find_runs(pairs: np.ndarray, runs: np.ndarray, size: int) -> tuple[int, np.n
 
 @kernel
 def _remove_heavy(pairs: np.ndarray, runs: np.ndarray, n_runs: int) -> tuple[int, np.ndarray]:
-    """Remove runs of centres with over one run per batch; return how many are left, and the centres' bounds (2 h,)."""
+    """Remove the runs of heavy centres. Return how many are left, and the bounds of heavy centres: (2 h,) int64.
+
+    A centre is heavy if it has more than one run per batch, spread evenly.
+    """
     most = max(2, n_runs // RUNS)
     heavy = np.empty(2 * (n_runs // (most + 1)), np.int64)
     n_heavy = 0

@@ -369,7 +369,10 @@ def add_strips_to_rows(
 
 
 def _power_of_two(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return 2^x, by a series for the fraction; LLVM's own function would be called for each number."""
+    """Return 2^x: the series for the fraction, and the whole part written into the exponent's bits.
+
+    LLVM's own exponential would call a scalar function for each number.
+    """
     whole = call(builder, f"llvm.nearbyint.v{WIDTH}f32", x.type, [x])
     fraction = builder.fsub(x, whole)
     total = ir.Constant(x.type, [SERIES[-1]] * WIDTH)

@@ -345,7 +345,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     @abstractmethod
     def begin(self, data: DataT, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
-        """Yield the first arrays of some blocks: of all if the model is new, of one if there is a previous model."""
+        """Yield the first arrays of some blocks: of all if the model is new."""
 
     def begin_shared(self, data: DataT, previous: PreviousModel | None) -> Arrays:
         """Return the first shared arrays; by default none."""

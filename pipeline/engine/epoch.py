@@ -476,7 +476,10 @@ class _Engine:
     # --- scores ---
 
     def _is_scored(self, step: int, rows: list[Metrics]) -> bool:
-        """Return whether the model is scored after a step. ``rows`` has the metrics of all steps until then."""
+        """Return whether the model is scored after a step: the first and the last epoch, and some between them.
+
+        ``rows`` has the metrics of all steps until then.
+        """
         training = self.training
         if not training.evaluate_every or step % self.needs.rounds:
             return False

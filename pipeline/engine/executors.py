@@ -347,7 +347,10 @@ class OnDask(Executor):
             yield sweep.finish
 
     def _subscribe(self, topic: str, receiver: Receiver) -> None:
-        """Let ``receiver`` take the messages of a topic. A run has one subscription, because a new one takes time."""
+        """Send the messages of a topic to a receiver, instead of an earlier one.
+
+        There is one subscription per run. One per sweep would delay its tasks: the client pauses between messages.
+        """
         is_new = topic not in self._receivers
         self._receivers[topic] = receiver
         if is_new:
@@ -480,7 +483,10 @@ def executor_for(client: "Client | None") -> Executor:
 
 
 def _with_device(worker: Capacity, found: int | Exception) -> Capacity:
-    """Return a worker with its device, which `Client.run` has asked for: none if the worker cannot be reached."""
+    """Return a worker with its device, as `Client.run` answers with ``on_error="return"``. Raises errors of the device.
+
+    A worker that cannot be reached has none: others take its tasks.
+    """
     if isinstance(found, OSError):
         return worker
     if isinstance(found, Exception):

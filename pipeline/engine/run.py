@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -407,10 +406,6 @@ def is_same_run(found: JsonObject, wanted: JsonObject) -> bool:
     stored: JsonObject = json.loads(json.dumps(wanted, default=to_json))
     names = ("algorithm", "parameters", "previous", "seed", "shards")
     is_same_data = found["data"].get("hash") == stored["data"]["hash"]
-    if found["algorithm"] == "lda":
-        # Its sums are counts, which are not rounded, so only the chunks matter. Earlier versions had fewer shards on a
-        # CUDA device.
-        found, stored = (meta | {"shards": [*chain(*meta["shards"])]} for meta in (found, stored))
     return is_same_data and all(found.get(name) == stored[name] for name in names)
 
 

@@ -125,7 +125,10 @@ def t_sne(features: np.ndarray) -> np.ndarray:
 
 
 def _affinities(distances: np.ndarray, perplexity: float) -> np.ndarray:
-    """Return t-SNE's joint probabilities (n, n), of Gaussians whose entropy is log(perplexity), found by bisection."""
+    """Return the joint probabilities of t-SNE: (n, n), symmetric, sum 1.
+
+    The width of each point's Gaussian is found by bisection, so that its entropy is log(perplexity).
+    """
     n = len(distances)
     # Only ratios of distances matter. With a mean of 1, the bounds of the bisection suit all data.
     scaled = distances / max(float(distances.mean()), 1e-12)

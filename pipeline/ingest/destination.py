@@ -96,7 +96,10 @@ def identity_of(reader: Reader, options: IngestOptions, vocabulary: pa.Table | N
 
 
 def _recorded(options: IngestOptions) -> dict[str, object]:
-    """Return the options that decide which corpus is made. New ones are left out if unused, as in earlier versions."""
+    """Return the options that decide which corpus is made.
+
+    Options that were added later are included only if they are used. So a corpus of an earlier version is recognised.
+    """
     defaults = IngestOptions()
     # Whether a corpus may be overwritten, or when an ingest gives up, does not change the corpus.
     recorded = asdict(replace(options, overwrite=False, max_bad_lines=defaults.max_bad_lines))
@@ -140,7 +143,10 @@ def digest_of(identity: Identity) -> str:
 
 
 def describe_difference(found: Identity | None, wanted: Identity) -> str:
-    """Say how the corpus that was found differs from the one that is wanted. None: its identity is unknown."""
+    """Say how the corpus that was found differs from the one that is wanted.
+
+    ``found`` is None if nothing tells what the corpus was made from.
+    """
     if found is None or found["source"] != wanted["source"]:
         return "from another source, or from files that changed since"
     found, wanted = meaning_of(found), meaning_of(wanted)
@@ -243,7 +249,10 @@ def _write_begun(job: IngestJob, loose_names: Sequence[str]) -> None:
 
 
 def _mark_replaced(job: IngestJob, replaced: JsonObject, work_names: list[str]) -> list[str]:
-    """Return the names of work files, one of which says that the replaced content has to be deleted."""
+    """Return the names of work files, with one for the content of the corpus that will be replaced.
+
+    While work files of this name exist, the content has to be deleted.
+    """
     prefix = content_folder("")
     folder = str(replaced.get("content", ""))
     if not folder.startswith(prefix):

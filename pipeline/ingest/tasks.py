@@ -129,7 +129,10 @@ def _file_column(keys: pa.Array, partition: Partition) -> pa.Array:
 
 
 def _write_counts(job: IngestJob, index: int, words: pa.Table) -> int:
-    """Write the counts of a partition by bucket, so that a merging task reads one batch; return the number of words."""
+    """Write the count table of a partition, and return its number of words.
+
+    It is sorted by bucket, so that each merging task reads one record batch.
+    """
     buckets = voc.hash_buckets(voc.words_of(words), job.n_buckets)
     order = np.argsort(buckets, kind="stable")
     numbers = pa.array(np.arange(len(order), dtype=np.uint32))
@@ -152,7 +155,11 @@ def merge_bucket(job: IngestJob, bucket: int, n_partitions: int, n_documents: in
 
 
 def _kept_words(job: IngestJob, merged: pa.Table, n_documents: int) -> pa.Table:
-    """Return the rows of ``merged`` that become words: those of a given vocabulary, and others by the options."""
+    """Return the rows of ``merged`` whose words become part of the vocabulary.
+
+    Without a given vocabulary, the options decide. Words of a given vocabulary are always kept. If it grows, the
+    options decide about all other words.
+    """
     if not job.has_vocabulary:
         voc.check_limits(job.options, n_documents)
         return voc.prune(merged, job.options, n_documents)

@@ -168,7 +168,10 @@ def _new_topic(topic: Topic) -> TopicChange:
 
 
 def _compare_vectors(old: WordVectors, new: WordVectors, difference: ModelDiff) -> None:
-    """Add the share of neighbours, among the compared words, that words kept, and the words that kept the fewest."""
+    """Add to ``difference`` the share of nearest neighbours that words kept, and the words that kept the fewest.
+
+    Neighbours are searched among the compared words only: the first COMPARED_WORDS of the new model that are in both.
+    """
     words = [word for word in new.index_to_key if word in old][:COMPARED_WORDS]
     difference["compared"] = len(words)
     # JSON output always has the same keys. None means that there was nothing to compare.

@@ -218,7 +218,10 @@ def _files_of_store(url: str) -> list[SourceFile]:
 
 
 def _young_files(files: Sequence[SourceFile], least_age: float) -> set[SourceFile]:
-    """Return the local files that changed in the last ``least_age`` seconds. Objects appear when they are complete."""
+    """Return the files that were changed in the last ``least_age`` seconds.
+
+    Only local files have a time that no program can set. An object store shows an object when it is complete.
+    """
     if not least_age:
         return set()
     now = time.time()
@@ -242,7 +245,10 @@ def _kept_until_read(files: Sequence[SourceFile], young: Set[SourceFile], known:
 
 
 def _check_complete(reader: Reader, urls: Sequence[str]) -> None:
-    """Raise DataError if a new CSV file ends within a line: half a row looks like a row, unlike in other formats."""
+    """Raise DataError if a CSV file that was changed a moment ago ends within a line: it may still be written.
+
+    Half a row looks like a row. Other formats show that they were cut.
+    """
     if reader.kind != "CSV":
         return
     for file in _young_files(reader.files, QUIET_SECONDS):

@@ -97,7 +97,10 @@ def train_grid(
 def _check_same_models(
     prefix: str, settings: Settings, numbers: Sequence[int], corpus: Corpus, may_replace: bool
 ) -> None:
-    """Raise DataError unless all models of a prefix, which pycisTopic compares, are of one matrix and parameters."""
+    """Raise DataError if the files of a prefix would be of models with several parameters, or of several matrices.
+
+    pycisTopic compares all models of a prefix.
+    """
     others: dict[int, str] = {}
     for path in sorted(Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}.*_topics.parameters.json")):
         found = json.loads(path.read_text()).get("corpusmill")

@@ -107,7 +107,10 @@ def _is_complete(run: RunStore, status: RunStatus) -> bool:
 
 
 def _shard_states(run: RunStore, meta: JsonObject) -> list[str]:
-    """Return whether the states of all chunks of each shard are on disk; an empty list for models without states."""
+    """Return whether each shard of the current epoch is done; an empty list for models that store no state per chunk.
+
+    A shard is done when the states of all its chunks are on disk.
+    """
     step = run.step
     done = set(run.store.numbers(f"{run.folder(step + 1)}/state"))
     if not done and not run.store.exists(f"{run.folder(step)}/state"):

@@ -76,7 +76,10 @@ class ColumnExchange(WorkerPlugin):
     # --- columns from other workers ---
 
     def _request(self, plan: GridPlan, held: HeldArrays, address: str, key: Key, device: DeviceCounts) -> None:
-        """Put a column into ``held`` once its worker has trained it; count what the CUDA device does in ``device``."""
+        """Put the arrays of a column into ``held`` as soon as the worker at the address has trained them.
+
+        What that does on the CUDA device is added to ``device``.
+        """
         to_device = plan.phase.job.needs.device != "cpu" and takes_from_device(
             address, plan.cell_device_bytes, DEVICE_SHARE
         )

@@ -102,7 +102,10 @@ class Exchange(WorkerPlugin):
 
 
 def _sendable(pieces: Pieces) -> Serialize:
-    """Mark pieces so that Dask serializes each array by itself. It would pickle an unmarked piece as a whole."""
+    """Return pieces for the device of another worker, so marked that Dask serializes each array by itself.
+
+    Dask chooses the way by the type of the array and by the protocol. It would pickle an unmarked piece as a whole.
+    """
     marked = []
     for node, deltas in pieces:
         marked.append(to_serialize([node, to_serialize([to_serialize(sendable(delta)) for delta in deltas])]))

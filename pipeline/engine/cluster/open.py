@@ -319,7 +319,10 @@ def _await_scheduler_file(path: Path) -> None:
 
 
 def _with_security(options: Options) -> Options:
-    """Return options with Dask's Security object for the paths of TLS files. Raises ClusterError if one is missing."""
+    """Return the options with Dask's Security object in place of the paths of TLS files.
+
+    Raises ClusterError if one of these files does not exist.
+    """
     files = {name: options.pop(name) for name in TLS_FILES if name in options}
     if not files:
         return options

@@ -143,7 +143,10 @@ class ClusterSweep(ClusterTasks):
         return SweepOutcome(self._found, max(0.0, called - self._finished))
 
     def _open_pool(self) -> dict[str, ShardLease | None]:
-        """Wait up to two minutes for a worker; open the pool of shards, return each worker's first lease by address."""
+        """Open the pool of shards; return the first lease of each worker, by its address.
+
+        Wait up to two minutes for the first worker.
+        """
         pool = Pool(self._pool, self._phase.job.name, self._client.id, self._phase.shards)
         leases = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
         if not leases:

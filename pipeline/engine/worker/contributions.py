@@ -265,7 +265,10 @@ def sweep_shards(
 
 @contextlib.contextmanager
 def _measuring(report: ShardReport) -> Iterator[None]:
-    """Add the time of merging, in which LDA also counts topics, and what the CUDA device does, to a report."""
+    """Context manager: add the time of merging deltas to a report, and what this thread does on the CUDA device.
+
+    The time counts as that of kernels: some deltas of LDA are topics, which are counted when they are merged.
+    """
     device = DeviceCounts()
     started = time.perf_counter()
     with device.counting():

@@ -50,7 +50,10 @@ def _warn_of_components(n_components: int, data: TrainingData) -> None:
 
 
 def _warn_of_new_words(data: Corpus, known: pa.Table) -> None:
-    """Warn if most of the frequent words of further documents are new: they were probably read with other options."""
+    """Warn if the model's vocabulary lacks most of the frequent words of further documents.
+
+    The first corpus probably left these words out, and the new documents were read with other options.
+    """
     # The order of the vocabulary may be one that a user gave to ingest.
     order = np.argsort(-data.vocabulary["term_frequency"].to_numpy(), kind="stable")
     frequent = data.vocabulary["word"].take(pa.array(order[:FREQUENT_WORDS]))

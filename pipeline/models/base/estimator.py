@@ -233,7 +233,10 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _algorithm(self, data: Any, previous: SavedModel | None = None) -> AnyAlgorithm:
-        """Return the algorithm that trains on ``data``, and continues from ``previous``; raise an error if none can."""
+        """Return the algorithm that trains on ``data``; raise ValueError or DataError if that is impossible.
+
+        ``previous`` is the saved model that training continues from.
+        """
 
     def _cut(
         self, algorithm: AnyAlgorithm, data: Any, previous: SavedModel | None
@@ -410,7 +413,10 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
         return self._open_data(data)
 
     def _checked_input(self, X: DataLike) -> CheckedInput:
-        """Return data for the model, see `checked_input`. Raises ValueError if they, or a parameter, do not fit it."""
+        """Return data that the model is applied to, see `checked_input`.
+
+        Raises ValueError if the data or a parameter does not fit the trained model.
+        """
         self._check_fixed_parameters()
         model = self._fitted()
         caller = type(self).__name__
@@ -433,7 +439,10 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
 
     @classmethod
     def _with_stored(cls, parameters: JsonObject, meta: JsonObject, url: str) -> Self:
-        """Return an estimator with parameters as in ``meta``. Raises DataError for one that the class does not have."""
+        """Return an estimator with the parameters of a run or a saved model, whose file has ``meta``.
+
+        Raises DataError for a parameter that the estimator does not have.
+        """
         parameters = cls._without_former(parameters)
         # A parameter that is missing gets its default. One that is unknown may change what the model means.
         unknown = sorted(set(parameters) - set(cls._parameter_names()))
@@ -647,7 +656,10 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
         return estimator
 
     def _saved_name(self) -> str:
-        """Return the digests of arrays and parameters if the saved model is still this one, else an empty string."""
+        """Return a name for the content of the model at ``_saved_at`` if it is still this one, else an empty string.
+
+        It has the digests of the arrays and of the parameters, because `transform` depends on both.
+        """
         if not self._saved_at or not Store(self._saved_at).exists("model.json"):
             return ""
         arrays = f"arrays-{self._fitted().digest()}"

@@ -108,7 +108,10 @@ class TextEstimator(Estimator):
         """Raise DataError unless this estimator trains on corpora, which a command is about to make."""
 
     def _open_held_out(self, held_out: DataLike, data: Any) -> Any:
-        """Return the corpus of a URL or of documents, with the ids of ``data``. Raises ValueError for a matrix."""
+        """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
+
+        Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
+        """
         if isinstance(held_out, Corpus | str | os.PathLike):
             return self._open_data(held_out)
         return held_out_documents(held_out, data, type(self).__name__)
@@ -124,7 +127,10 @@ class TextEstimator(Estimator):
 
     @abstractmethod
     def _transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Return a row per document, (D, K) float32. Document d has the words ``words[doc_ptr[d]:doc_ptr[d + 1]]``."""
+        """Return one row per document, (D, K) float32.
+
+        The words of document d are ``words[doc_ptr[d]:doc_ptr[d + 1]]``, as ids of the model.
+        """
 
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> TransformOutput:
         """Return one row per document: its weights of topics, or its vector.
@@ -179,7 +185,10 @@ class TextEstimator(Estimator):
         return apply.transform_chunk
 
     def _transform_in_memory(self, data: InputMatrix | Data) -> Iterator[np.ndarray]:
-        """Yield the rows of data in memory, batch by batch. To ingest a few documents would take longer."""
+        """Yield the rows of data in memory, batch by batch.
+
+        The data is not ingested, because that takes longer than to transform a few documents.
+        """
         vocabulary = self._vocabulary()
         if isinstance(data, InputMatrix):
             batches = documents_of(data.values, vocabulary, data.names)

@@ -204,7 +204,10 @@ class TopicModel(TextEstimator):
 
     @abstractmethod
     def _score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Return log-likelihood and number of tokens of documents, whose random draws have ``keys`` (D,) uint64."""
+        """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `_transform_chunk`.
+
+        ``keys`` (D,) uint64 are the keys of the documents' random draws.
+        """
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return the held-out log-likelihood per token by document completion; larger is better.
@@ -240,7 +243,10 @@ class TopicModel(TextEstimator):
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
     def _sum_scores(self, X: DataLike, client: "Client | None", options: Mapping[str, object]) -> Arrays:
-        """Add up what `_score_chunk` returns with ``options`` for all documents; raise DataError without tokens."""
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token.
+
+        ``options`` are further arguments of the model's `_score_chunk`.
+        """
         corpus = self._open_documents(X)
         if not corpus.n_documents:
             reason = "there are no documents here"

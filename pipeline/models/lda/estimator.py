@@ -222,7 +222,10 @@ class LDA(TopicModel):
         return self.max_iter
 
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
-        """Return the algorithm for a corpus. Raises ValueError for a missing seed word or another number of topics."""
+        """Return the algorithm that trains on a corpus.
+
+        Raises ValueError if the corpus lacks a seed word, or if the previous model has another number of topics.
+        """
         n_words = data.n_words
         seeds: tuple[tuple[int, int, int], ...] = ()
         warn_of_data(data, self.n_components, previous)
@@ -252,7 +255,10 @@ class LDA(TopicModel):
         )
 
     def _seed_counts(self, data: Corpus) -> tuple[tuple[int, int, int], ...]:
-        """Return seeds as ascending (word, topic, pseudo-count). Raises ValueError if the corpus lacks a word."""
+        """Return the pseudo-counts of the seed words of each topic as ascending (word, topic, count).
+
+        Raises ValueError if the corpus lacks a seed word.
+        """
         topics = self.seeds or ()
         words = sorted({word for topic in topics for word in topic})
         ids = find_word_ids(words, data.vocabulary)

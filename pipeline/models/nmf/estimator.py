@@ -413,7 +413,10 @@ class NMF(RestartedEstimator, TopicModel):
         return None if isinstance(data, Corpus) else super()._columns_of_store(data)
 
     def _transform_task(self, store: Corpus | Matrix) -> Task:
-        """Return the task that transforms a chunk of a store. Raises DataError for a matrix with other columns."""
+        """Return the task that transforms a chunk of a store.
+
+        Raises DataError for a matrix whose columns are not those of the model.
+        """
         self._check_columns(store)
         return apply.transform_chunk if isinstance(store, Corpus) else inference.rows_of_matrix
 

@@ -198,7 +198,10 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         return W
 
     def _previous_rows(self, previous: PreviousModel, data: Corpus | Matrix, block: int) -> np.ndarray:
-        """Return a block of W (rows, K): the previous model's rows, read block by block, and small random new ones."""
+        """Return a block of W (rows, K): the previous model's rows, and small random ones for words that are new.
+
+        The previous model is read one block at a time.
+        """
         first = self.bounds[block]
         stop = self.bounds[block + 1]
         if isinstance(data, Corpus):

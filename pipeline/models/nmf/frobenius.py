@@ -140,7 +140,10 @@ class FrobeniusFactorization(Factorization):
     def update_streamed(
         self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Return what `update_rows` does for a factor that is not in memory. Adds to Q only."""
+        """Update H, as `update_rows` does, with a W that is read block by block; return H and its violation.
+
+        Q is changed. P is not: its blocks are made when the range that has them is swept.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs all of W")
 
     def sweep_rows(

@@ -322,7 +322,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         grams: list[np.ndarray],
         scratches: dict[int, nmf.Scratch],
     ) -> list[nmf.Columns]:
-        """Return the kernel's arguments for each restart of a cohort. They share ``scratches``, one for each K."""
+        """Return the arguments of the kernel for each restart of a cohort, from their columns of W and their Q.
+
+        ``scratches`` has buffers by number of components. Restarts are swept one after the other and share them.
+        """
         found = []
         places = consecutive([self.columns[restart] for restart in cohort])
         for restart, where, gram in zip(cohort, places, grams, strict=True):

@@ -118,7 +118,10 @@ def _write_corpus(
     about: dict[str, Any],
     check_lock: Callable[[], None],
 ) -> Corpus:
-    """Draw walks in tasks, and write them as a corpus with ``about``; ``check_lock`` raises Locked once it is lost."""
+    """Draw walks in tasks, and write them as a corpus.
+
+    ``about`` is what `commit_corpus` writes to corpus.json; ``check_lock`` raises Locked once the lock is lost.
+    """
     options = job.options
     n_walks = graph.n_nodes * options.num_walks
     chunk_tokens = options.chunk_tokens or default_chunk_tokens(n_walks * options.walk_length, options.walk_length)

@@ -255,7 +255,10 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         }
 
     def _sum_rows(self, model: ModelView, focus: ri_text.Tokens) -> np.ndarray:
-        """Return the sums (rows, D) of the last epoch's rows over the neighbours in focus, read range by range."""
+        """Return the sums of the last epoch's rows over the neighbours of the words in focus: (rows, D) float32.
+
+        The rows are read range by range, so the model need not fit into memory.
+        """
         module = kernels("random_indexing.accumulate", self.device)
         sums = np.zeros((len(focus.occurrence_ptr) - 1, self.dimension), np.float32)
         # Word ids ascend, so the words of a block are neighbours.

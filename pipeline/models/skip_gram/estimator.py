@@ -231,7 +231,10 @@ class SkipGramEstimator(TextEstimator):
 
 
 def _rows_of_words(blocks: list[Arrays], words: np.ndarray, is_kept: np.ndarray) -> Arrays:
-    """Return the matrices with a row for each kept word, in order. Rows of the blocks have the words ``words`` (V,)."""
+    """Return the matrices with a row for each word that is kept, in the order of the words.
+
+    ``words`` (V,) int64 are those of the rows of the blocks.
+    """
     row_of_word = np.cumsum(is_kept) - 1
     shape = (int(is_kept.sum()), blocks[0][MATRICES[0]].shape[1])
     empty = EmptyArrays()

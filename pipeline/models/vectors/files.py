@@ -359,7 +359,10 @@ def _read_row(line: bytes, vector: np.ndarray, where: str) -> bytes:
 
 
 def _last_fields(line: bytes, most: int) -> list[bytes]:
-    """Split up to ``most`` last fields off a line, at blanks and tabs only; return what is before them, and them."""
+    """Return what is before the last fields of a line, if anything is, and up to ``most`` fields.
+
+    Blanks and tabs are between fields. Other white space, such as a vertical tab, may be part of a word.
+    """
     line = line.rstrip(b" \t\r\n")
     fields = line.rsplit(b" ", most)
     if b"" in fields or b"\t" in line:

@@ -1,7 +1,6 @@
 """Where kernels run: the choice of the device, its limits, and that only workers use a device."""
 
 import inspect
-import json
 import os
 import subprocess
 import sys
@@ -144,22 +143,6 @@ def test_a_run_continues_on_another_device(corpus, tmp_path):
     assert both.history_[0] == first.history_[0], "the first epoch is not trained again"
     expected = LDA(3, max_iter=2, device="cpu").fit(corpus)
     np.testing.assert_array_equal(both.components_, expected.components_)
-
-
-def test_a_run_of_lda_with_the_shards_of_an_earlier_version_is_resumed(tmp_path):
-    corpus = write_toy_corpus(str(tmp_path / "corpus"))
-    run = tmp_path / "run"
-    LDA(3, max_iter=1).fit(corpus, run=run)
-    stored = json.loads((run / "run.json").read_text())
-    assert len(stored["shards"]) > 1
-    one_shard = [chunk for shard in stored["shards"] for chunk in shard]
-    changed = {"shards": [one_shard], "fingerprint": "of an earlier version"}
-    (run / "run.json").write_text(json.dumps(stored | changed))
-    expected = LDA(3, max_iter=2).fit(corpus)
-    np.testing.assert_array_equal(LDA(3, max_iter=2).fit(corpus, run=run).components_, expected.components_)
-    (run / "run.json").write_text(json.dumps(stored | changed | {"shards": [[0]]}))
-    with pytest.raises(DataError, match="holds another run"):
-        LDA(3, max_iter=3).fit(corpus, run=run)
 
 
 class Failing(Tally):

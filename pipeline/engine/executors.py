@@ -29,7 +29,7 @@ from .worker.contributions import (
     sweep_shards,
     update_blocks,
 )
-from .worker.tasks import AppliedBlock, SweepPhase
+from .worker.tasks import THIS_PROCESS, AppliedBlock, SweepPhase
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Worker
@@ -166,7 +166,7 @@ class Synchronous(Executor):
             # Other threads of the worker run tasks too, which may be trainings.
             shares = worker.state.nthreads
             limit = worker.memory_manager.memory_limit or limit
-        return [Capacity("this process", "", 1, limit // shares, device // shares)]
+        return [Capacity(THIS_PROCESS, "", 1, limit // shares, device // shares)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Call the function now, and return its result in place of a handle."""
@@ -215,10 +215,10 @@ class Synchronous(Executor):
         from .worker.grid_training import plan_grid, train_here
 
         sources = [contribution.source for contribution in contributions]
-        (capacity,) = self.capacities(devices=phase.job.needs.device != "cpu")
-        addresses = [capacity.address] * phase.job.algorithm.n_blocks
-        plan = plan_grid(phase, "", addresses, capacity.device)
-        return train_here(plan, sources, self._deltas.fetch, partial(on_cells, capacity.name))
+        # The limit of the memory is not read again for each step: that would take longer than a step of a small corpus.
+        device = 0 if phase.job.needs.device == "cpu" else self.capacities(devices=True)[0].device
+        plan = plan_grid(phase, "", [""] * phase.job.algorithm.n_blocks, device)
+        return train_here(plan, sources, self._deltas.fetch, partial(on_cells, THIS_PROCESS))
 
 
 class OnDask(Executor):

@@ -373,17 +373,21 @@ def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int
     return job.algorithm.scores.score(model, chunk, state, job.address(step, index), job.open(data))
 
 
+#: Stands for the name of a worker where tasks run in the process of the user.
+THIS_PROCESS = "this process"
+
+
 def worker_name() -> str:
     """Return the name of the Dask worker that runs this task."""
     # The import takes a third of a second, and a worker has made it.
     if "distributed" not in sys.modules:
-        return "this process"
+        return THIS_PROCESS
     from distributed import get_worker
 
     try:
         return str(get_worker().name)
     except ValueError:
-        return "this process"
+        return THIS_PROCESS
 
 
 class Diverged(DataError):

@@ -27,6 +27,7 @@ from benchmarks.lda.data import read
 #: An estimator for a number of epochs, by name.
 MODELS = {
     "esca": lambda epochs: LDA(200, 50 / 200, max_iter=epochs, sampler="esca", device="cpu"),
+    "gibbs": lambda epochs: LDA(100, max_iter=epochs, sampler="gibbs", device="cpu"),
     "warp": lambda epochs: LDA(200, 50 / 200, max_iter=epochs, sampler="warp", device="cpu"),
     "nmf": lambda epochs: NMF(50, n_blocks=4, max_iter=epochs, tol=0, device="cpu"),
     "ri": lambda epochs: RandomIndexing(512, retrain=epochs - 1, device="cpu"),

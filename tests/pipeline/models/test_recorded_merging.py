@@ -38,6 +38,8 @@ def test_merging_gives_the_recorded_arrays(case, trained):
     assert_as_recorded(RECORDED, case, trained(case))
 
 
+# `test_contract.py` has the same with one case of each model for `make test`.
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_three_workers_merge_to_the_same_bytes(case, trained, cluster_of):
     found = trained(case, client=cluster_of(3), dashboard=False)

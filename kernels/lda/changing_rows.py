@@ -166,19 +166,20 @@ def dense_words(rows: WordCounts, width: int) -> np.ndarray:
 def pack_dense(words: np.ndarray, width: int) -> WordCounts:
     """Return the counts of dense rows of B, flat int32, ``width`` (int) numbers per word."""
     W = len(words) // width
+    used = 0
+    for count in words:
+        used += count != 0
     row_ptr = np.zeros(W + 1, np.int64)
-    for row in range(W):
-        used = 0
-        for k in range(row * width, (row + 1) * width):
-            used += words[k] != 0
-        row_ptr[row + 1] = row_ptr[row] + used
-    topics = np.empty(row_ptr[W], np.uint16)
-    counts = np.empty(row_ptr[W], np.int32)
-    for row in range(W):
-        end = row_ptr[row]
-        for k in range(width):
-            if words[row * width + k] != 0:
-                topics[end] = k
-                counts[end] = words[row * width + k]
-                end += 1
-    return WordCounts(row_ptr, topics, counts)
+    # One more: each number is written, and the next one replaces a zero. A branch would often be predicted wrongly.
+    topics = np.empty(used + 1, np.uint16)
+    counts = np.empty(used + 1, np.int32)
+    # Without a sign, because Numba would look whether an index counts from the end.
+    end = np.uint64(0)
+    for row in range(np.uint64(W)):
+        for k in range(np.uint64(width)):
+            count = words[row * np.uint64(width) + k]
+            topics[end] = k
+            counts[end] = count
+            end += np.uint64(count != 0)
+        row_ptr[row + np.uint64(1)] = end
+    return WordCounts(row_ptr, topics[:-1], counts[:-1])

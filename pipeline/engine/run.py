@@ -270,9 +270,8 @@ class OwnedRun(RunStore):
 
         Raises `io.errors.Locked` if another process has taken over the run.
         """
-        content = b"".join(self._line(row) for row in rows)
         # The arrays of a step are not flushed either. A reader notices if one of these files did not survive.
-        self.store.write_bytes(f"{self.folder(step)}/metrics.jsonl", content, is_flushed=False)
+        self.store.write_bytes(f"{self.folder(step)}/metrics.jsonl", self._lines(rows), is_flushed=False)
         known: Mapping[int, int] = self.file.content["owners"]
         owners = {other: owner for other, owner in known.items() if step - keep < other < step}
         owners[step] = self.owner
@@ -296,17 +295,20 @@ class OwnedRun(RunStore):
                 self.store.delete_unneeded(f"epochs/{name}")
 
     @cached_property
-    def _lines(self) -> dict[float, tuple[Metrics, bytes]]:
-        """The rows of earlier commits by step, and their lines."""
-        return {}
+    def _written(self) -> tuple[list[Metrics], bytearray]:
+        """The rows of the last commit, and their lines."""
+        return [], bytearray()
 
-    def _line(self, row: Metrics) -> bytes:
-        """Return a row as a line of metrics.jsonl. Each commit writes all rows, but encodes only the new one."""
-        known = self._lines.get(row["step"])
-        if known is None or known[0] is not row:
-            known = (row, json.dumps(row).encode() + b"\n")
-            self._lines[row["step"]] = known
-        return known[1]
+    def _lines(self, rows: list[Metrics]) -> bytes:
+        """Return rows as lines of metrics.jsonl. Each commit writes all rows, but encodes only the new ones."""
+        known, lines = self._written
+        if rows[: len(known)] != known:
+            known.clear()
+            lines.clear()
+        for row in rows[len(known) :]:
+            lines += json.dumps(row).encode() + b"\n"
+            known.append(row)
+        return bytes(lines)
 
 
 def blocks_folder(meta: JsonObject) -> str:

@@ -121,7 +121,9 @@ def train_here(plan: GridPlan, sources: list[Source], fetch: Fetch, on_trained: 
     def request_column(address: str, key: Key, device: DeviceCounts) -> None:
         raise AssertionError(f"all columns are in this process, {key} too")
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(plan.held(Path(folder))) as held:
+    # Without a budget, nothing is written.
+    folder = contextlib.nullcontext("") if plan.budget >= UNLIMITED else tempfile.TemporaryDirectory()
+    with folder as path, contextlib.closing(plan.held(Path(path))) as held:
         return GridTrainer(plan, "", held, 1, request_column, on_trained).train(sources, fetch)
 
 
@@ -268,15 +270,15 @@ class GridTrainer:
     def _put(self, kind: str, block: int, number: int, arrays: Arrays) -> None:
         """Hold arrays for stratum ``number``, in which this worker or another one uses them."""
         size = self._plan.size
-        is_own = kind == "row" or (number < self._grid.n_strata and self._grid.partner(number, block) in self._rows)
-        is_in_use = is_own and number // size == (number - 1) // size
         is_last = number == self._grid.n_strata
+        # After the last stratum, the worker of a row writes the column of the same number to the store.
+        is_own = kind == "row" or (block if is_last else self._grid.partner(number, block)) in self._rows
+        is_in_use = is_own and number // size == (number - 1) // size
         if is_own:
             # If all blocks fit, those of this worker are always in use.
             stays = is_in_use or (not is_last and size == self._grid.n_blocks)
         else:
-            # The device of another worker fetches the column from this one, if it can wait here so long. After the last
-            # stratum, the other worker writes the column to the store.
+            # The device of another worker fetches the column from this one, if it can wait here so long.
             stays = not is_last and takes_from_device(self._address, 0, DEVICE_SHARE)
         if not stays:
             with self._device.counting():

@@ -260,6 +260,8 @@ class LDA(TopicModel):
         Raises ValueError if the corpus lacks a seed word.
         """
         topics = self.seeds or ()
+        if not topics:
+            return ()
         words = sorted({word for topic in topics for word in topic})
         ids = find_word_ids(words, data.vocabulary)
         unknown = [word for word, v in zip(words, ids, strict=True) if v < 0]

@@ -143,6 +143,14 @@ def top_words(
     """
     best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
     for rows, topics, counts in list_entries(blocks):
+        least = 1
+        while True:
+            # Few counts are large: sorting all would take most of the time.
+            kept = np.flatnonzero(counts >= least)
+            if np.bincount(topics[kept], minlength=n_topics).min() < max(1, n_words):
+                break
+            rows, topics, counts = rows[kept], topics[kept], counts[kept]
+            least *= 2
         words = rows if word_order is None else word_order[rows]
         order = np.lexsort((words, -counts.astype(np.int64), topics))
         topic_ptr = np.searchsorted(topics[order], np.arange(n_topics + 1))

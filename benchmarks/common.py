@@ -112,15 +112,16 @@ class Clock:
     def time(self, action: Callable[[], object]) -> tuple[float, float]:
         """Run ``action`` and return its seconds and its CPU-seconds."""
         wall = time.perf_counter()
-        cpu = self._cpu_seconds()
+        cpu = self.cpu_seconds()
         action()
         wall = time.perf_counter() - wall
-        cpu = self._cpu_seconds() - cpu
+        cpu = self.cpu_seconds() - cpu
         self.wall += wall
         self.cpu += cpu
         return wall, cpu
 
-    def _cpu_seconds(self) -> float:
+    def cpu_seconds(self) -> float:
+        """Return the CPU-seconds of this process and its children so far."""
         ended = self.process.cpu_times()
         total = time.process_time() + ended.children_user + ended.children_system
         for child in self.process.children(recursive=True):

@@ -123,6 +123,8 @@ class Residents:
 
     def find(self, host: np.ndarray) -> DeviceArray | None:
         """Return what `get` returns; for some rows of a resident array, the same rows on the device."""
+        if not len(self._arrays):
+            return None
         found = self.get(host)
         base = host.base
         if found is not None or not isinstance(base, np.ndarray):

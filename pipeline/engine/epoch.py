@@ -399,7 +399,7 @@ class _Engine:
                 totals = add(totals, applied.totals)
                 sums = add(sums, applied.sums)
                 add_numbers(measured, applied.measured)
-            # A grid is trained by all threads at the same time.
+            # All threads train a grid, or update blocks, at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += sweep.seconds_update + time.perf_counter() - merging - training
         metrics = self._reduce(step, totals, sums)

@@ -428,7 +428,10 @@ def update_block(phase: SweepPhase, transfers: Transfers, block: int, delta: Arr
     device = DeviceCounts()
     with device.counting():
         first = partial(job.first_arrays, block)
-        arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared, first)
+        before, shared = model.block(block), model.shared
+        started = time.perf_counter()
+        arrays, totals = job.algorithm.apply(before, delta, shared, first)
+        seconds = time.perf_counter() - started
         check_finite(job.epoch(phase.step), f"block {block} of the model", arrays)
         write_block(job, phase.step, block, arrays, transfers.behind)
-    return AppliedBlock(totals, {**device.totals, **REQUESTS.take()})
+    return AppliedBlock(totals, {**device.totals, **REQUESTS.take(), "seconds_kernel": seconds})

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from ..stores.filesystems import naming_full_disk
 from .blocks import RowBlocks, check_duplicates
 
 #: Entries that are sorted in memory at a time, about: 4 Mi take 300 MiB.
@@ -38,22 +39,37 @@ def transposed(
     value_type: npt.DTypeLike,
     bucket_entries: int = BUCKET_ENTRIES,
 ) -> "Iterator[scipy.sparse.csr_matrix]":
-    """Yield all rows of ``source`` in order, in blocks of about ``bucket_entries`` entries with ascending columns.
+    """Yield all rows of ``source`` as `sorted_rows` does. Raises DataError if an entry occurs twice."""
+    first = 0
+    for block in sorted_rows(entries, n_entries, source.shape, value_type, bucket_entries):
+        check_duplicates(block, source, first)
+        yield block
+        first += block.shape[0]
 
-    ``entries`` are all entries, about ``n_entries`` of them. Values are stored as ``value_type``. Raises DataError if
-    an entry occurs twice.
+
+def sorted_rows(
+    entries: Iterable[Entries],
+    n_entries: int,
+    shape: tuple[int, int],
+    value_type: npt.DTypeLike,
+    bucket_entries: int = BUCKET_ENTRIES,
+) -> "Iterator[scipy.sparse.csr_matrix]":
+    """Yield all rows of a matrix in order, in blocks of about ``bucket_entries`` entries with ascending columns.
+
+    ``entries`` are all entries, about ``n_entries`` of them. Values are stored as ``value_type``. Entries that occur
+    more than once stay apart.
     """
     record = np.dtype([("row", "<u4"), ("column", "<u4"), ("value", value_type)])
-    with tempfile.TemporaryDirectory(prefix="corpusmill-transpose-") as folder:
-        transposition = _Transposition(source, record, bucket_entries)
-        yield from transposition.rows(entries, n_entries, (0, source.shape[0]), Path(folder))
+    with tempfile.TemporaryDirectory(prefix="corpusmill-entries-") as folder, naming_full_disk(Path(folder)):
+        buckets = _Buckets(shape[1], record, bucket_entries)
+        yield from buckets.rows(entries, n_entries, (0, shape[0]), Path(folder))
 
 
 @dataclass(frozen=True)
-class _Transposition:
-    """What the reader of each bucket needs: the matrix, the form of an entry, and the size of a bucket."""
+class _Buckets:
+    """What the reader of each bucket needs: the width of the matrix, the form of an entry, the size of a bucket."""
 
-    source: RowBlocks
+    n_columns: int
     record: np.dtype  # fields row, column and value
     bucket_entries: int
 
@@ -89,7 +105,8 @@ class _Transposition:
                 cuts = np.append(0, np.cumsum(np.bincount(buckets, minlength=n_buckets)))
                 records = self._records(part)[order]
                 for bucket in np.flatnonzero(np.diff(cuts)):
-                    records[cuts[bucket] : cuts[bucket + 1]].tofile(files[bucket])
+                    # Not by tofile, whose error does not say that the disk is full.
+                    files[bucket].write(records[cuts[bucket] : cuts[bucket + 1]].tobytes())
                 sizes += np.diff(cuts)
         return sizes.tolist()
 
@@ -117,7 +134,6 @@ class _Transposition:
         by_row = scipy.sparse.csr_matrix((positions, keys, [0, len(records)]), shape=(1, stop - first)).tocsc()
         values = records["value"][by_row.data]
         columns = records["column"][by_row.data].astype(np.int32)
-        block = scipy.sparse.csr_matrix((values, columns, by_row.indptr), shape=(stop - first, self.source.shape[1]))
+        block = scipy.sparse.csr_matrix((values, columns, by_row.indptr), shape=(stop - first, self.n_columns))
         block.sort_indices()
-        check_duplicates(block, self.source, first)
         return block

@@ -80,6 +80,7 @@ class Found:
     first_edge: tuple[str, str] | None = None  # the first line of a list, which might also be a header
     n_first_edges: int = 0  # lists that begin with this line
     n_headers_again: int = 0  # lines that are the header of their list again
+    are_weights_different: bool = False  # whether an edge has another weight than 1
 
     def count(self, name: str, number: int) -> None:
         """Add to a number, if there is anything to add."""
@@ -191,6 +192,10 @@ class Pairs(NamedTuple):
     source: pa.Array  # (N,) string: name of the first node
     target: pa.Array  # (N,) string: name of the second node
     weight: np.ndarray | None  # (N,) float64
+
+    def given_weights(self) -> np.ndarray:
+        """Return the weights, 1 for each edge if there are none: (N,) float64."""
+        return np.ones(len(self.source)) if self.weight is None else self.weight
 
 
 class _ListFormat(NamedTuple):

@@ -1,11 +1,15 @@
 """Readers of edges: lists of pairs (text, tables), square matrices (.npz, MatrixMarket, SciPy), networkx's graphs."""
 
 import io
+import math
 import os
+import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeAlias, cast
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +20,10 @@ import scipy.sparse
 from ..data import NetworkxGraph, column_names, is_dask_collection, is_networkx, is_table, is_type_of_numbers
 from ..errors import DataError, DataWarning
 from ..matrices.blocks import native
+from ..matrices.transposition import Entries, sorted_rows
 from ..messages import pluralize
-from ..stores.formats import DAMAGED, read_parquet
+from ..stores.filesystems import naming_full_disk
+from ..stores.formats import DAMAGED
 from ..stores.graph import Edges
 from .batches import NO_CAST, check_characters, check_options_of_format
 from .content import TABLE_EXTENSIONS, check_encoding, check_one_format, format_by_content, read_beginning
@@ -40,7 +46,8 @@ from .edge_lists import (
 from .frames import arrow_batches
 from .matrices import no_sparse_matrix
 from .source import Paths, SourceFile, find_files, open_file, path_list, read_some, stored_url
-from .tables import open_arrow
+from .tables import arrow_batches as arrow_file_batches
+from .tables import open_arrow, open_parquet
 
 
 class EdgeTable(Protocol):
@@ -78,8 +85,13 @@ _READ_BY_NETWORKX = {
 _BEGINNINGS = {".net": (b"*",), ".json": (b"{", b"["), ".jsonl": (b"{", b"[")}
 #: Node numbers are 32-bit integers.
 MAX_NODES = (1 << 31) - 1
-#: Rows of a Parquet file whose names are converted at once.
+#: Rows of a table whose names are converted at once.
 PARQUET_ROWS = 1 << 20
+#: Edges that get the numbers of their nodes together, at least.
+PART_EDGES = 1 << 21
+#: An edge in a temporary file: the numbers of its nodes, in the order in which they were first read, and its weight.
+_RECORD = np.dtype([("source", np.int32), ("target", np.int32), ("weight", np.float32)])
+NO_EDGES = "there are no edges in it, at least none with a weight above 0"
 
 
 def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
@@ -120,9 +132,7 @@ def _read_edges(source: EdgeSource, options: EdgeOptions, found: Found) -> Edges
         return _edges_of_networkx(source, options, found)._replace(metadata={"source": "graph in memory"})
     if is_table(source):
         check_options_of_format(options, FORMATS_OF_OPTION, _TABLE, "the source")
-        edges = _edges_of_pairs(
-            list(_pairs_in_memory(cast(EdgeTable, source), options, found)), "table", options, found
-        )
+        edges = _edges_of_pairs(_pairs_in_memory(cast(EdgeTable, source), options, found), "table", options, found)
         return edges._replace(metadata={"source": "table in memory"})
     given = source if isinstance(source, list | tuple) else [source]
     if not all(isinstance(path, str | os.PathLike) for path in given):
@@ -152,9 +162,7 @@ def _read_files(source: Paths, options: EdgeOptions, found: Found) -> Edges:
         parts = (read_list(file, options, found) for file in files)
     else:
         parts = (_read_table(file, format_name, options, found) for file in files)
-    # Nodes get their numbers after all files are read, so that the order of the files does not matter.
-    pairs = [pairs for part in parts for pairs in part]
-    return _edges_of_pairs(pairs, files[0].url, options, found)
+    return _edges_of_pairs(chain.from_iterable(parts), files[0].url, options, found)
 
 
 def _format_of(file: SourceFile, options: EdgeOptions) -> str:
@@ -208,18 +216,22 @@ def edges_of_matrix(
     return _edges(weights, pa.array(names, pa.string()), where, options)
 
 
-def _edges(weights: scipy.sparse.csr_array, names: pa.Array, where: str, options: EdgeOptions) -> Edges:
+def _check_names(names: pa.Array, where: str) -> None:
     if not len(names):
         raise DataError(f"{where}: the graph has no nodes")
     if len(names) > MAX_NODES:
         raise DataError(f"{where}: {len(names):,} nodes are too many; a graph may have {MAX_NODES:,}")
+
+
+def _edges(weights: scipy.sparse.csr_array, names: pa.Array, where: str, options: EdgeOptions) -> Edges:
+    _check_names(names, where)
     if not weights.nnz:
-        raise DataError(f"{where}: there are no edges in it, at least none with a weight above 0")
+        raise DataError(f"{where}: {NO_EDGES}")
     weights.sort_indices()
     is_weighted = options.weighted
     if is_weighted is None:
         is_weighted = bool((weights.data != 1).any())
-    return Edges(weights, names, is_weighted, options.directed, {})
+    return Edges([weights], names, is_weighted, options.directed, {})
 
 
 def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_array:
@@ -243,8 +255,8 @@ def _note_zeros(number: int, where: str, found: Found) -> None:
         found.notices.append(f"{where}: {pluralize(number, 'edge')} of weight 0 left out; their nodes are kept")
 
 
-def _check_weights(weights: np.ndarray, where: str) -> None:
-    """Raise DataError unless all weights can be stored as 32-bit numbers."""
+def _check_weights(weights: np.ndarray, where: str, first: int = 0) -> None:
+    """Raise DataError unless all weights, those from edge ``first`` on, can be stored as 32-bit numbers."""
     if np.iscomplexobj(weights):
         raise DataError(f"{where}: its weights are complex numbers; pass real ones, such as their absolute values")
     largest, least = np.finfo(np.float32).max, float(np.finfo(np.float32).smallest_subnormal)
@@ -253,8 +265,8 @@ def _check_weights(weights: np.ndarray, where: str) -> None:
     if is_bad.any():
         edge = int(np.argmax(is_bad))
         raise DataError(
-            f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative, 0 or at least "
-            f"{least:.2g}, and at most {largest:.3g}; correct it, or ignore weights with {UNWEIGHTED}"
+            f"{where}, edge {first + edge + 1}: the weight {weights[edge]} must be finite and not negative, 0 or at "
+            f"least {least:.2g}, and at most {largest:.3g}; correct it, or ignore weights with {UNWEIGHTED}"
         )
 
 
@@ -320,7 +332,12 @@ def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions, found: Found)
     ends = [(number_of[first], number_of[second]) for first, second, *_ in graph.edges]
     source, target = np.array(ends, np.int32).reshape(-1, 2).T
     weights = None if options.weighted is False else _weights_of_networkx(graph, options.weight)
-    return _edges_of_numbers(names.take(pa.array(order)), (source, target), weights, where, options, found)
+    if weights is not None:
+        _check_weights(weights, where)
+    entries = Entries(source, target, np.ones(len(ends)) if weights is None else weights)
+    return _edges_of_entries(
+        names.take(pa.array(order)), [entries], len(ends), weights is not None, where, options, found
+    )
 
 
 def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | None:
@@ -340,155 +357,253 @@ def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | N
 # --- pairs ---
 
 
-def _edges_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found: Found) -> Edges:
-    if not sum(len(part.source) for part in parts):
+def _edges_of_pairs(parts: Iterable[Pairs], where: str, options: EdgeOptions, found: Found) -> Edges:
+    """Return the edges of pairs, of which only the names of nodes are kept in memory."""
+    nodes = _Nodes()
+    seen = _SeenWeights()
+    file = tempfile.TemporaryFile(prefix="corpusmill-edges-")  # noqa: SIM115 - it is read when this has returned
+    for pairs in _joined(parts, nodes):
+        if not seen.number:
+            _check_no_matrix(pairs, where, found)
+        records = np.ones(len(pairs.source), _RECORD)
+        records["source"], records["target"] = nodes.numbers(pairs)
+        if pairs.weight is not None:
+            _check_weights(pairs.weight, where, seen.number)
+            records["weight"] = pairs.weight
+        seen.add(pairs)
+        with naming_full_disk(Path(tempfile.gettempdir())):
+            file.write(records.tobytes())
+    if not seen.number:
         raise DataError(f"{where}: there are no edges in it")
-    _check_no_matrix(parts, where, found)
-    names, source, target = _number_nodes(parts)
-    if found.are_two_kinds and len(both := np.intersect1d(source, target)):
+    order = _order_of(nodes.names)
+    names, counts = nodes.names.take(pa.array(order)), nodes.counts[:, order]
+    if found.are_two_kinds and len(both := np.flatnonzero(counts.all(axis=0))):
         raise DataError(
             f"{where}: the two columns have nodes of two kinds, and {pluralize(len(both), 'name')} such as "
             f"{names[int(both[0])].as_py()!r:.40} in both, which would become one node: write the names of one column "
             f"in another way, such as 'item 1'"
         )
-    _note_first_edge(names, source, target, where, found)
-    return _edges_of_numbers(
-        names, (source, target), _weights_of_pairs(parts, where, options, found), where, options, found
-    )
+    _note_first_edge(names, counts.sum(axis=0), where, found)
+    number_of = np.empty(len(order), np.int32)
+    number_of[order] = np.arange(len(order), dtype=np.int32)
+    has_weights = _has_weights(seen, where, options, found)
+    return _edges_of_entries(names, _entries_of(file, number_of), seen.number, has_weights, where, options, found)
 
 
-def _check_no_matrix(parts: list[Pairs], where: str, found: Found) -> None:
+class _Nodes:
+    """The nodes of the edges so far, in the order in which they were first read. V nodes."""
+
+    def __init__(self) -> None:
+        self.names = pa.array([], pa.string())
+        self.counts = np.zeros((2, 0), np.int64)  # (2, V): how often each is the first, and the second, of a pair
+
+    def numbers(self, pairs: Pairs) -> list[np.ndarray]:
+        """Return the first and the second nodes of pairs as numbers, each (N,) int32. New nodes are added."""
+        ends = pa.chunked_array([one.dictionary_encode() for one in (pairs.source, pairs.target)]).unify_dictionaries()
+        own = ends.chunk(0).dictionary
+        number_of = pc.fill_null(pc.index_in(own, self.names), -1).to_numpy().copy()
+        is_new = number_of < 0
+        number_of[is_new] = np.arange(len(self.names), len(self.names) + np.count_nonzero(is_new))
+        self.names = pa.concat_arrays([self.names, own.filter(is_new)])
+        numbers = [number_of[one.indices.to_numpy()] for one in ends.chunks]
+        counts = np.stack([np.bincount(one, minlength=len(self.names)) for one in numbers])
+        counts[:, : self.counts.shape[1]] += self.counts
+        self.counts = counts
+        return numbers
+
+
+def _joined(parts: Iterable[Pairs], nodes: _Nodes) -> Iterator[Pairs]:
+    """Yield edges in larger parts, each at least half as many as ``nodes``, which are all looked at for each part."""
+    waiting: list[Pairs] = []
+    for pairs in chain(parts, [None]):
+        size = max(PART_EDGES, len(nodes.names) // 2)
+        if waiting and (pairs is None or sum(len(one.source) for one in waiting) >= size):
+            source, target = (pa.concat_arrays([one[end] for one in waiting]) for end in (0, 1))
+            weight = None
+            if any(one.weight is not None for one in waiting):
+                weight = np.concatenate([one.given_weights() for one in waiting])
+            yield Pairs(source, target, weight)
+            waiting = []
+        if pairs is not None:
+            waiting.append(pairs)
+
+
+def _entries_of(file: IO[bytes], number_of: np.ndarray) -> Iterator[Entries]:
+    """Yield the edges of a temporary file. ``number_of`` (V,) int32 has the final number of each number of a node."""
+    file.seek(0)
+    while data := file.read(PART_EDGES * _RECORD.itemsize):
+        records = np.frombuffer(data, _RECORD)
+        yield Entries(number_of[records["source"]], number_of[records["target"]], records["weight"])
+    file.close()
+
+
+def _check_no_matrix(pairs: Pairs, where: str, found: Found) -> None:
     """Raise DataError for three lines of three numbers, of which the diagonal is 0: an adjacency matrix."""
-    if found.is_weight_named or sum(len(part.source) for part in parts) != 3:
+    if found.is_weight_named or pairs.weight is None or len(pairs.source) != 3:
         return
-    columns = [[part.source.to_pylist(), part.target.to_pylist(), part.weight] for part in parts]
     try:
-        rows = np.concatenate([np.array(one, float).T for one in columns if one[2] is not None])
+        rows = np.array([pairs.source.to_pylist(), pairs.target.to_pylist(), pairs.weight], float)
     except ValueError:
         return  # names
-    if rows.shape == (3, 3) and not rows.diagonal().any():
+    if not rows.diagonal().any():
         raise DataError(
             f"{where}: three lines of three numbers, as a matrix has: {MATRIX_ADVICE}; if these are edges, name the "
             f"columns source, target and weight"
         )
 
 
-def _note_first_edge(names: pa.Array, source: np.ndarray, target: np.ndarray, where: str, found: Found) -> None:
-    """Say if headers may be edges: those that follow again, or first lines whose names occur nowhere else."""
+def _note_first_edge(names: pa.Array, counts: np.ndarray, where: str, found: Found) -> None:
+    """Say if headers may be edges: those that follow again, or first lines whose names occur nowhere else.
+
+    ``counts`` (V,) is how often each name occurs.
+    """
     if found.n_headers_again:
         found.notices.append(
             f"{where}: {pluralize(found.n_headers_again, 'line')} like the header, as where files were joined, became "
             f"edges; remove such lines"
         )
-    if found.first_edge is None or len(source) < 3 or found.first_edge[0] == found.first_edge[1]:
+    if found.first_edge is None or counts.sum() < 6 or found.first_edge[0] == found.first_edge[1]:
         return
     first, second = found.first_edge
     numbers = [pc.index(names, pa.scalar(name)).as_py() for name in (first, second)]
-    if np.count_nonzero(np.isin(np.concatenate([source, target]), numbers)) == 2 * found.n_first_edges:
+    if counts[numbers].sum() == 2 * found.n_first_edges:
         found.notices.append(
             f"{where}: the first line is taken for an edge between {first!r:.40} and {second!r:.40}, which occur "
             f"nowhere else; if it names the columns, read it with {HEADER}"
         )
 
 
-def _edges_of_numbers(
-    names: pa.Array,
-    ends: tuple[np.ndarray, np.ndarray],
-    weights: np.ndarray | None,
-    where: str,
-    options: EdgeOptions,
-    found: Found,
-) -> Edges:
-    """Return the edges between nodes given by their numbers (N,) int32, with weights (N,) float64 if there are any."""
-    source, target = ends
-    if not options.directed:
-        if weights is not None:
-            _note_both_directions(source, target, where, found)
-        # Both directions of an undirected edge become entries of the upper triangle, where they add up.
-        source, target = np.minimum(source, target), np.maximum(source, target)
-    found.facts["edges"] = len(source)
-    found.count("loops", int(np.count_nonzero(source == target)))
-    if weights is not None:
-        _check_weights(weights, where)
-        _note_zeros(int(np.count_nonzero(weights == 0)), where, found)
-    entries = np.ones(len(source), np.float32) if weights is None else weights.astype(np.float32)
-    matrix = scipy.sparse.coo_array((entries, (source, target)), shape=(len(names), len(names))).tocsr()
-    found.count("repetitions", len(source) - matrix.nnz)
-    if weights is None:
-        # Conversion to CSR has added up repeated edges.
-        matrix.data[:] = 1
-    matrix.eliminate_zeros()
-    _check_sums(matrix.data, where)
-    if not options.directed:
-        matrix = _symmetric(matrix, where)
-    return _edges(matrix, names, where, options)
+class _SeenWeights:
+    """What is known of the weights of the edges so far; an edge without one has the weight 1."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.are_given = False
+        self.least, self.most = math.inf, -math.inf
+        self.are_whole = self.are_dates = self.are_ascending = True
+        self.n_steps = 0  # how often a weight differs from the one before
+        self._last: list[float] = []
+
+    def add(self, pairs: Pairs) -> None:
+        """Look at the weights of some edges."""
+        self.number += len(pairs.source)
+        self.are_given |= pairs.weight is not None
+        weights = pairs.given_weights()
+        self.least, self.most = min(self.least, weights.min()), max(self.most, weights.max())
+        self.are_whole &= bool((weights % 1 == 0).all())
+        years, months, days = weights // 10_000, weights // 100 % 100, weights % 100
+        are_days = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+        self.are_dates &= bool(((years >= 1900) & (years <= 2100) & are_days).all())
+        steps = np.diff(weights, prepend=self._last)
+        self._last = [weights[-1]]
+        self.are_ascending &= bool((steps >= 0).all())
+        self.n_steps += np.count_nonzero(steps)
+
+    @property
+    def are_times(self) -> bool:
+        """Whether all are seconds or milliseconds of Unix, or dates such as 20261231."""
+        are_seconds = any(first <= self.least <= self.most <= 2 * first for first in (1e9, 1e12))
+        return are_seconds or (self.are_whole and self.are_dates)
 
 
-def _weights_of_pairs(parts: list[Pairs], where: str, options: EdgeOptions, found: Found) -> np.ndarray | None:
-    """Return the weights of all pairs, 1 where a file has none; None if no file has any or they are ignored."""
-    if options.weighted is False or all(part.weight is None for part in parts):
-        return None
-    weights = np.concatenate([np.ones(len(part.source)) if part.weight is None else part.weight for part in parts])
-    if not found.is_weight_named and _are_times(weights):
+def _has_weights(seen: _SeenWeights, where: str, options: EdgeOptions, found: Found) -> bool:
+    """Return whether edges have weights that count, and note what may be wrong with them."""
+    if options.weighted is False or not seen.are_given:
+        return False
+    if not found.is_weight_named and seen.are_times:
         found.notices.append(
-            f"{where}: the third column, from {weights.min():.10g} to {weights.max():.10g}, is taken for times, and "
+            f"{where}: the third column, from {seen.least:.10g} to {seen.most:.10g}, is taken for times, and "
             f"left out; if it has weights, name it in the first line and with {WEIGHT}"
         )
         columns = found.facts.get("columns", [])
         found.facts["skipped_columns"] = columns[2:] or ["the third"]
         del columns[2:]
-        return None
+        return False
     found.notices += found.taken_for_weights
-    found.facts["weights"] = [float(weights.min()), float(weights.max())]
-    steps = np.diff(weights)
+    found.facts["weights"] = [float(seen.least), float(seen.most)]
     like_times = None
-    if len(weights) > 3 and (steps >= 0).all() and np.count_nonzero(steps) > 1:
-        like_times = f"rise from line to line, from {weights[0]:,.0f} to {weights[-1]:,.0f}, as times do"
-    if ((weights >= 1900) & (weights <= 2100)).all():
-        like_times = f"are from {weights.min():.0f} to {weights.max():.0f}, as years are"
-    if like_times and not found.is_weight_named and (weights % 1 == 0).all():
+    if seen.number > 3 and seen.are_ascending and seen.n_steps > 1:
+        like_times = f"rise from line to line, from {seen.least:,.0f} to {seen.most:,.0f}, as times do"
+    if 1900 <= seen.least <= seen.most <= 2100:
+        like_times = f"are from {seen.least:.0f} to {seen.most:.0f}, as years are"
+    if like_times and not found.is_weight_named and seen.are_whole:
         found.notices.append(
             f"{where}: the weights {like_times}; if they are no weights, ignore them with {UNWEIGHTED}"
         )
-    return weights
+    return True
 
 
-def _note_both_directions(source: np.ndarray, target: np.ndarray, where: str, found: Found) -> None:
-    """Say if some pairs of nodes, but not all, are listed in both directions: their weights become twice as large."""
-    apart = source != target
-    span = int(max(source.max(), target.max())) + 1
-    first, second = source[apart].astype(np.int64), target[apart].astype(np.int64)
-    n_directed = len(np.unique(first * span + second))
-    n_pairs = len(np.unique(np.minimum(first, second) * span + np.maximum(first, second)))
-    if 0 < n_directed - n_pairs < n_pairs:
+def _edges_of_entries(
+    names: pa.Array,
+    entries: Iterable[Entries],
+    n_edges: int,
+    has_weights: bool,
+    where: str,
+    options: EdgeOptions,
+    found: Found,
+) -> Edges:
+    """Return the edges between nodes given by their numbers, with the weights 1 unless they count."""
+    _check_names(names, where)
+    found.facts["edges"] = n_edges
+    shape = (len(names), len(names))
+    if not options.directed:
+        entries = map(_upper, entries)
+    once = _each_once(sorted_rows(entries, n_edges, shape, "<f4"), has_weights, where, options, found)
+    blocks = sorted_rows(once, (1 if options.directed else 2) * n_edges, shape, "<f4")
+    # All edges are checked before there is a first row.
+    first = next(blocks)
+    is_weighted = found.are_weights_different if options.weighted is None else options.weighted
+    return Edges(chain([first], blocks), names, is_weighted, options.directed, {})
+
+
+def _upper(entries: Entries) -> Entries:
+    """Return both directions of an edge as entries of the upper triangle, those from below with a minus sign."""
+    source, target, weights = entries
+    signed = np.where(source > target, -weights, weights)
+    return Entries(np.minimum(source, target), np.maximum(source, target), signed)
+
+
+def _each_once(
+    blocks: Iterable[scipy.sparse.csr_matrix], has_weights: bool, where: str, options: EdgeOptions, found: Found
+) -> Iterator[Entries]:
+    """Yield the entries of the adjacency matrix: each edge once, and an undirected one in both directions."""
+    first_row = n_loops = n_zeros = n_copies = n_pairs = n_both = n_entries = 0
+    for block in blocks:
+        rows = np.repeat(np.arange(block.shape[0], dtype=np.int32), np.diff(block.indptr))
+        is_loop = block.indices == rows + first_row
+        is_new = np.ones(block.nnz, bool)
+        is_new[1:] = (np.diff(block.indices) != 0) | (np.diff(rows) != 0)
+        directions = np.zeros((2, np.count_nonzero(is_new)), bool)
+        directions[np.signbit(block.data).astype(np.int8), np.cumsum(is_new) - 1] = True
+        n_both += np.count_nonzero(directions.all(axis=0))
+        n_pairs += np.count_nonzero(is_new & ~is_loop)
+        n_loops += np.count_nonzero(is_loop)
+        n_copies += np.count_nonzero(~is_new)
+        n_zeros += np.count_nonzero(block.data == 0)
+        np.abs(block.data, out=block.data)
+        block.sum_duplicates()
+        if not has_weights:
+            block.data[:] = 1
+        block.eliminate_zeros()
+        _check_sums(block.data, where)
+        found.are_weights_different |= bool((block.data != 1).any())
+        n_entries += block.nnz
+        rows = first_row + np.repeat(np.arange(block.shape[0], dtype=np.int32), np.diff(block.indptr))
+        yield Entries(rows, block.indices, block.data)
+        if not options.directed:
+            is_apart = rows != block.indices
+            yield Entries(block.indices[is_apart], rows[is_apart], block.data[is_apart])
+        first_row += block.shape[0]
+    if has_weights and 0 < n_both < n_pairs:
         found.notices.append(
-            f"{where}: {n_directed - n_pairs:,} of {pluralize(n_pairs, 'pair')} of nodes are listed in both "
+            f"{where}: {n_both:,} of {pluralize(n_pairs, 'pair')} of nodes are listed in both "
             f"directions, and their weights are added up; if directions differ, read it with {DIRECTED}"
         )
-
-
-def _are_times(values: np.ndarray) -> bool:
-    """Return whether all numbers (N,) float64 are seconds or milliseconds of Unix, or dates such as 20261231."""
-    if any(((values >= first) & (values <= 2 * first)).all() for first in (1e9, 1e12)):
-        return True
-    if not np.isfinite(values).all():
-        return False
-    years, months, days = values // 10_000, values // 100 % 100, values % 100
-    are_dates = (values % 1 == 0) & (years >= 1900) & (years <= 2100)
-    return bool((are_dates & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
-
-
-def _number_nodes(parts: list[Pairs]) -> tuple[pa.Array, np.ndarray, np.ndarray]:
-    """Return the names of all nodes in order, and all pairs' first and second nodes as numbers (N,) int32."""
-    columns = [part.source for part in parts] + [part.target for part in parts]
-    encoded = pa.chunked_array([column.dictionary_encode() for column in columns]).unify_dictionaries()
-    names = encoded.chunk(0).dictionary
-    order = _order_of(names)
-    number_of = np.empty(len(order), np.int32)
-    number_of[order] = np.arange(len(order), dtype=np.int32)
-    numbers = number_of[np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])]
-    source, target = np.split(numbers, 2)
-    return names.take(pa.array(order)), source, target
+    found.count("loops", n_loops)
+    _note_zeros(n_zeros, where, found)
+    found.count("repetitions", n_copies)
+    if not n_entries:
+        raise DataError(f"{where}: {NO_EDGES}")
 
 
 def _order_of(names: pa.Array) -> np.ndarray:
@@ -502,10 +617,15 @@ def _read_table(file: SourceFile, format_name: str, options: EdgeOptions, found:
     is_parquet = format_name == "parquet"
     with open_file(file, unpack=not is_parquet) as stream:
         try:
-            table = read_parquet(stream) if is_parquet else open_arrow(stream, file).read_all()
+            if is_parquet:
+                table = open_parquet(file, stream)
+                batches = table.iter_batches(PARQUET_ROWS, use_threads=False)
+                yield from _pairs_of_batches(table.schema_arrow, batches, file.url, options, found)
+            else:
+                table = open_arrow(stream, file)
+                yield from _pairs_of_batches(table.schema, arrow_file_batches(table), file.url, options, found)
         except DAMAGED as error:
-            raise DataError(f"{file.url}: not a file of {format_name.capitalize()} ({error})") from None
-    yield from _pairs_of_table(table, file.url, options, found)
+            raise DataError(f"{file.url}: not a whole file of {format_name.capitalize()} ({error})") from None
 
 
 def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> Iterator[Pairs]:
@@ -519,36 +639,51 @@ def _pairs_in_memory(source: EdgeTable, options: EdgeOptions, found: Found) -> I
         raise DataError(f"table: a column has values of several types ({error.args[-1]}); convert it") from None
     if hasattr(data, "loc") and len(data) == len(names := column_names(data)) and list(map(str, data.index)) == names:
         raise DataError(f"table: its rows have the names of its columns, as those of a matrix: {MATRIX_ADVICE}")
-    yield from _pairs_of_table(table, "table", options, found, in_memory=True)
+    yield from _pairs_of_batches(table.schema, table.to_batches(), "table", options, found, in_memory=True)
 
 
-def _pairs_of_table(
-    table: pa.Table, where: str, options: EdgeOptions, found: Found, in_memory: bool = False
+def _pairs_of_batches(
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    where: str,
+    options: EdgeOptions,
+    found: Found,
+    in_memory: bool = False,
 ) -> Iterator[Pairs]:
     """Yield the edges of a table. ``where`` names it in errors (DataError)."""
-    names = table.column_names
+    names = schema.names
+    batches = iter(batches)
+    begun: list[pa.RecordBatch] = []
+    for batch in batches:
+        begun.append(batch)
+        if sum(one.num_rows for one in begun) > len(names):
+            break
     is_named = usual_columns(names) is not None or options.source or options.target
     # A matrix may have a column with the names of its rows.
-    is_square = table.num_rows in (len(names), len(names) - 1)
+    is_square = sum(one.num_rows for one in begun) in (len(names), len(names) - 1)
     if len(names) > 3 and not is_named and (is_square or in_memory):
         raise DataError(
             f"{where}: {len(names)} columns, none of which are called source and target: name the columns of the two "
             f"nodes with {COLUMNS}; if it is a matrix, {MATRIX_ADVICE}"
         )
-    has_numbers = lambda column: is_type_of_numbers(table.schema.field(column).type)  # noqa: E731
+    has_numbers = lambda column: is_type_of_numbers(schema.field(column).type)  # noqa: E731
     columns = [names[column] for column in edge_columns(names, options, where, has_numbers, found)]
     types = type_column(names)
-    if types is not None and "Directed" in table.column(types).unique().to_pylist():
-        note_direction(where, "column 'Type' says", options, found)
-    # In parts, because an array of strings has at most 2 GiB.
-    for rows in table.to_batches(PARQUET_ROWS):
-        source, target = (_cast_column(where, rows, name, pa.string()) for name in columns[:2])
-        if source.null_count or target.null_count:
-            raise DataError(f"{where}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
-        weight = None
-        if len(columns) > 2:
-            weight = _cast_column(where, rows, columns[2], pa.float64()).to_numpy(zero_copy_only=False)
-        yield Pairs(source, target, weight)
+    says_directed = False
+    for batch in chain(begun, batches):
+        if types is not None and not says_directed and "Directed" in batch.column(types).unique().to_pylist():
+            says_directed = True
+            note_direction(where, "column 'Type' says", options, found)
+        # In parts, because an array of strings has at most 2 GiB.
+        for first in range(0, batch.num_rows, PARQUET_ROWS):
+            rows = batch.slice(first, PARQUET_ROWS)
+            source, target = (_cast_column(where, rows, name, pa.string()) for name in columns[:2])
+            if source.null_count or target.null_count:
+                raise DataError(f"{where}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
+            weight = None
+            if len(columns) > 2:
+                weight = _cast_column(where, rows, columns[2], pa.float64()).to_numpy(zero_copy_only=False)
+            yield Pairs(source, target, weight)
 
 
 def _cast_column(where: str, rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:

@@ -70,7 +70,7 @@ class ParquetReader(Reader):
     def partitions(self) -> Iterable[Partition]:
         """Group consecutive row groups of a file into partitions of about PARTITION_BYTES."""
         for file in self.files:
-            with open_file(file) as stream, _open_parquet(file, stream) as found:
+            with open_file(file) as stream, open_parquet(file, stream) as found:
                 check_columns(file, _paths(found.schema_arrow), wanted_columns(self.options))
                 yield from _row_group_ranges(file, found.metadata)
 
@@ -80,7 +80,7 @@ class ParquetReader(Reader):
         row = partition.first_row
         groups = range(partition.start, partition.stop)
         columns = wanted_columns(self.options)
-        with open_file(file) as stream, _open_parquet(file, stream) as found:
+        with open_file(file) as stream, open_parquet(file, stream) as found:
             batch_rows = _rows_per_batch(found.metadata, groups)
             try:
                 for some in _groups_read_together(found.schema_arrow, groups):
@@ -176,7 +176,8 @@ def _paths(schema: pa.Schema) -> list[str]:
     return paths
 
 
-def _open_parquet(file: SourceFile, stream: Any) -> pq.ParquetFile:
+def open_parquet(file: SourceFile, stream: Any) -> pq.ParquetFile:
+    """Open a Parquet file, of which nothing but its schema and sizes is read."""
     try:
         return pq.ParquetFile(stream, buffer_size=PARQUET_BUFFER_BYTES)
     except (*DAMAGED, OSError) as error:

@@ -10,6 +10,7 @@ Layout below the URL::
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,9 +31,9 @@ CHUNK_EDGES = 1 << 24
 
 
 class Edges(NamedTuple):
-    """A graph in memory, as `write_graph` takes it. V nodes."""
+    """A graph as `write_graph` takes it. V nodes."""
 
-    matrix: "scipy.sparse.csr_array"  # (V, V) float32: weights above 0; columns ascend in a row
+    blocks: "Iterable[scipy.sparse.csr_array]"  # rows of (V, V) float32: weights above 0; columns ascend in a row
     names: pa.Array  # (V,) string
     is_weighted: bool  # False: all weights are 1
     is_directed: bool  # False: the matrix is symmetric
@@ -280,12 +281,19 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
     store.delete("graph.json")
     digest = hashlib.sha256()
     infos = []
-    for index, (first, stop) in enumerate(bounded_ranges(edges.matrix.indptr, chunk_edges)):
-        arrays = _chunk_arrays(edges, first, stop)
+    n_nodes = 0
+    for index, rows in enumerate(_chunks(edges.blocks, chunk_edges)):
+        arrays = {
+            # Offsets are relative to the chunk, so a chunk can be read without those before it.
+            "row_ptr": rows.indptr.astype(np.int64),
+            "neighbours": rows.indices.astype(np.uint32),
+            "weights": rows.data.astype(np.float32) if edges.is_weighted else np.empty(0, np.float32),
+        }
         for array in arrays.values():
             digest.update(array.tobytes())
         store.write_arrays(f"{index:06d}", arrays)
-        infos.append(GraphChunkInfo(first, stop - first, len(arrays["neighbours"])))
+        infos.append(GraphChunkInfo(n_nodes, rows.shape[0], rows.nnz))
+        n_nodes += rows.shape[0]
     names = parquet_bytes(pa.table({"node": edges.names}))
     digest.update(names)
     store.write_bytes("nodes.parquet", names)
@@ -296,7 +304,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
             "kind": "graph",
             "format": FORMAT,
             "n_nodes": len(edges.names),
-            "n_edges": edges.matrix.nnz,
+            "n_edges": sum(info.edges for info in infos),
             "directed": edges.is_directed,
             "weighted": edges.is_weighted,
             "hash": digest.hexdigest()[:32],
@@ -307,16 +315,14 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
     return Graph(store.url)
 
 
-def _chunk_arrays(edges: Edges, first: int, stop: int) -> dict[str, np.ndarray]:
-    row_ptr = edges.matrix.indptr[first : stop + 1].astype(np.int64)
-    entries = slice(row_ptr[0], row_ptr[-1])
-    if edges.is_weighted:
-        weights = edges.matrix.data[entries].astype(np.float32)
-    else:
-        weights = np.empty(0, np.float32)
-    return {
-        # Offsets are relative to the chunk, so a chunk can be read without those before it.
-        "row_ptr": row_ptr - row_ptr[0],
-        "neighbours": edges.matrix.indices[entries].astype(np.uint32),
-        "weights": weights,
-    }
+def _chunks(blocks: "Iterable[scipy.sparse.csr_array]", most: int) -> "Iterator[scipy.sparse.csr_array]":
+    """Yield the rows of blocks in chunks of at most ``most`` entries, unless one row has more."""
+    waiting = None
+    for block in blocks:
+        rows = block if waiting is None else scipy.sparse.vstack([waiting, block], "csr")
+        # Rows of the next block may belong to the last chunk.
+        *whole, (last, _) = bounded_ranges(rows.indptr, most)
+        yield from (rows[first:stop] for first, stop in whole)
+        waiting = rows[last:]
+    if waiting is not None:
+        yield waiting

@@ -399,13 +399,14 @@ class _Nodes:
 
     def numbers(self, pairs: Pairs) -> list[np.ndarray]:
         """Return the first and the second nodes of pairs as numbers, each (N,) int32. New nodes are added."""
-        ends = pa.chunked_array([one.dictionary_encode() for one in (pairs.source, pairs.target)]).unify_dictionaries()
-        own = ends.chunk(0).dictionary
-        number_of = pc.fill_null(pc.index_in(own, self.names), -1).to_numpy().copy()
+        ends = pa.chunked_array([pairs.source, pairs.target])
+        number_of = pc.fill_null(pc.index_in(ends, self.names), -1).to_numpy().copy()
         is_new = number_of < 0
-        number_of[is_new] = np.arange(len(self.names), len(self.names) + np.count_nonzero(is_new))
-        self.names = pa.concat_arrays([self.names, own.filter(is_new)])
-        numbers = [number_of[one.indices.to_numpy()] for one in ends.chunks]
+        if is_new.any():
+            new = ends.filter(is_new).combine_chunks().dictionary_encode()
+            number_of[is_new] = len(self.names) + new.indices.to_numpy()
+            self.names = pa.concat_arrays([self.names, new.dictionary])
+        numbers = np.split(number_of, 2)
         counts = np.stack([np.bincount(one, minlength=len(self.names)) for one in numbers])
         counts[:, : self.counts.shape[1]] += self.counts
         self.counts = counts

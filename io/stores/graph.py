@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy
 
 from ..errors import DataError
@@ -184,6 +185,17 @@ class Graph:
     def nodes(self) -> pa.Array:
         """Names of the nodes by number: (V,) string."""
         return self.store.read_parquet("nodes.parquet")["node"].combine_chunks()
+
+    def read_nodes(self, first: int, stop: int) -> pa.ChunkedArray:
+        """Read the names of the nodes ``first`` to ``stop - 1``, and not many others."""
+        return self.store.read_parquet_rows("nodes.parquet", first, stop)["node"]
+
+    @cached_property
+    def names_nbytes(self) -> int:
+        """Bytes that the names of the nodes take in memory, about."""
+        with self.store.explained_parquet_errors("nodes.parquet"):
+            metadata = pq.read_metadata(self.store.where("nodes.parquet"), filesystem=self.store.fs)
+        return sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
 
     @property
     def vocabulary(self) -> pa.Table:

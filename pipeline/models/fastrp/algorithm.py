@@ -7,7 +7,8 @@ up but the terms of one row, in the order of the nodes. That is why neither chun
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -37,6 +38,15 @@ from ..vectors.vectors import WordVectors
 
 #: Share of the numbers of a first row that are not 0 (Achlioptas 2003, with s = 3), half of them of each sign.
 FILLED = 1 / 3
+#: Nodes whose first rows are drawn at a time.
+NAMES = 1 << 13
+
+
+class UnreadChunk(NamedTuple):
+    """A chunk of a graph. A step sweeps all chunks once for each block, and most have no node of it."""
+
+    info: GraphChunkInfo
+    read: Callable[[], GraphChunk]
 
 
 class JoinedRows(Merge):
@@ -70,7 +80,7 @@ class FastRPScores(Scores):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
+class FastRPAlgorithm(Algorithm[Graph, UnreadChunk]):
     """The weighted sum of the rows of a random projection after each of several steps of a random walk.
 
     There is no state. A block of the model has ``edges`` (n,) int64, the number of edges that end at each node, and
@@ -97,8 +107,8 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
             model=(4 * row + 16) * block_rows,
             # The rows that the chunk makes; those of all chunks on a worker are no more than the block.
             delta=row * (min(chunk.nodes, block_rows) + 2 * block_rows),
-            # The edges that lead to one block, and what is known of each node.
-            scratch=12 * chunk.edges + 12 * chunk.nodes + 40 * self.n_rows,
+            # The edges that lead to one block, what is known of each node, and the names of nodes.
+            scratch=12 * chunk.edges + 12 * chunk.nodes + 40 * self.n_rows + data.names_nbytes,
         )
 
     def needs(self, data: Graph, n_workers: int) -> Needs:
@@ -125,7 +135,11 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
         scale[has_edge] = (degrees[has_edge] / degrees.sum()) ** self.degree_exponent
         for block in blocks:
             own = slice(self.bounds[block], self.bounds[block + 1])
-            rows = self._random_rows(data.nodes[own].to_pylist())
+            names = data.read_nodes(own.start, own.stop)
+            rows = np.empty((len(names), self.dimension), np.float32)
+            # Names as Python's strings take more memory than the rows.
+            for first in range(0, len(names), NAMES):
+                rows[first : first + NAMES] = self._random_rows(names[first : first + NAMES].to_pylist())
             rows *= scale[own, np.newaxis]
             yield {"rows": rows, "edges": edges[own]}
 
@@ -144,38 +158,40 @@ class FastRPAlgorithm(Algorithm[Graph, GraphChunk]):
 
     # --- an epoch ---
 
-    def load_chunk(self, data: Graph, index: int, model: ModelView) -> GraphChunk:
-        """Read a chunk, with the probability of each edge in place of its weight."""
-        chunk = data.read_chunk(index)
-        n_edges = np.diff(chunk.row_ptr)
-        weights = chunk.weights
-        if not len(weights):
-            weights = np.ones(len(chunk.neighbours), np.float32)
-        sums = np.bincount(np.repeat(np.arange(len(n_edges)), n_edges), weights, len(n_edges))
-        return chunk._replace(weights=(weights / np.repeat(sums, n_edges)).astype(np.float32))
+    def load_chunk(self, data: Graph, index: int, model: ModelView) -> UnreadChunk:
+        """Return a chunk that is read by the sweeps that need it."""
+        return UnreadChunk(data.chunks[index], partial(data.read_chunk, index))
 
     def sweep(
-        self, model: ModelView, chunk: GraphChunk, state: Arrays | None, shard: Shard, address: Address
+        self, model: ModelView, chunk: UnreadChunk, state: Arrays | None, shard: Shard, address: Address
     ) -> SweepResult:
         """Make the next rows of the nodes of the chunk that are in one block."""
         (block,) = shard.blocks
-        n_nodes = len(chunk.row_ptr) - 1
-        first, stop = np.clip(np.array(self.bounds[block : block + 2]) - chunk.first_node, 0, n_nodes)
+        first_node = chunk.info.first_node
+        first, stop = np.clip(np.array(self.bounds[block : block + 2]) - first_node, 0, chunk.info.nodes)
         rows = np.zeros((stop - first, self.dimension), np.float32)
         if stop > first:
-            entries = slice(chunk.row_ptr[first], chunk.row_ptr[stop])
-            edges = scipy.sparse.csr_array(
-                (chunk.weights[entries], chunk.neighbours[entries], chunk.row_ptr[first : stop + 1] - entries.start),
-                shape=(stop - first, self.n_rows),
-            )
+            edges = self._transitions(chunk.read(), first, stop)
             # Neighbours ascend, so each row is summed in their order, whatever the blocks.
             for other in range(self.n_blocks):
                 own = edges[:, self.bounds[other] : self.bounds[other + 1]] if self.n_blocks > 1 else edges
                 if own.nnz:
                     A = SparseRows(own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data)
                     add_products(A, model.block(other)["rows"], rows)
-        nodes = np.arange(first, stop) + chunk.first_node - self.bounds[block]
+        nodes = np.arange(first, stop) + first_node - self.bounds[block]
         return SweepResult(None, shard.plus([{"nodes": nodes, "rows": rows}], self.merge), {})
+
+    def _transitions(self, chunk: GraphChunk, first: int, stop: int) -> scipy.sparse.csr_array:
+        """Return the probabilities of the steps from the nodes ``first`` to ``stop - 1`` of a chunk: (n, V) float32."""
+        row_ptr = chunk.row_ptr[first : stop + 1]
+        entries = slice(row_ptr[0], row_ptr[-1])
+        n_edges = np.diff(row_ptr)
+        neighbours, weights = chunk.neighbours[entries], chunk.weights[entries]
+        if not len(weights):
+            weights = np.ones(len(neighbours), np.float32)
+        sums = np.bincount(np.repeat(np.arange(len(n_edges)), n_edges), weights, len(n_edges))
+        probabilities = (weights / np.repeat(sums, n_edges)).astype(np.float32)
+        return scipy.sparse.csr_array((probabilities, neighbours, row_ptr - row_ptr[0]), (len(n_edges), self.n_rows))
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:
         """Add the new rows, scaled to unit length and weighted, to the vectors. Count the rows that are zero."""

@@ -17,6 +17,7 @@ from ....io.stores.store import Store
 from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import equal_blocks
 from ...engine.device import resolve_device
+from ...engine.memory import EmptyArrays
 from ...engine.training import Advice
 from ...topics import WordList
 from ..base.graphs import GraphEstimator, are_walks, is_graph, open_graph, source_of
@@ -224,9 +225,17 @@ class FastRP(GraphEstimator):
         """Keep the nodes in one block, those with most edges first, with their numbers of edges."""
         model = self._fitted()
         edges = model.joined("edges")
-        vectors = np.concatenate([last_rows(block) for block in model.blocks])
         order = by_edges(edges)
-        edges, vectors = edges[order], vectors[order]
+        edges = edges[order]
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        vectors = EmptyArrays()((len(order), self.vector_size), np.float32)
+        first = 0
+        while model.blocks:
+            # Not all blocks are kept beside the vectors.
+            rows = last_rows(model.blocks.pop(0))
+            vectors[place[first : first + len(rows)]] = rows
+            first += len(rows)
         words = model.vocabulary["word"].take(order)
         table = pa.table({"word": words, "term_frequency": edges, "document_frequency": edges})
         self.model_ = TrainedModel([{"vectors": vectors, "edges": edges}], model.shared, table, model.metadata)

@@ -21,9 +21,9 @@ from corpusmill.kernels.cuda.arrays import DeviceArray
 from corpusmill.kernels.cuda.jit import device, kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca
-from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
+from corpusmill.kernels.cuda.lda.esca import TOKENS
 from corpusmill.kernels.cuda.lda.model import Place, phi_without_token, to_device_model
-from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
+from corpusmill.kernels.cuda.lda.rows import LOW, SHARERS, find_entry, lane_ends
 from corpusmill.kernels.cuda.memory import allocate, cached_copy, derived, upload
 from corpusmill.kernels.cuda.port import multiply64
 from corpusmill.kernels.cuda.random import uniform64
@@ -160,7 +160,7 @@ def _draw_job(word, model, row, n, tokens, positions, drawn, old, key, out):
         first = start + esca._take_tokens(drawn, TOKENS, lane)
         if first >= end:
             return
-        t = first + lane // LANES
+        t = first + lane // SHARERS
         segment, i = esca._find_token(tokens, segment, min(t, end - 1))
         d = np.int64(tokens[2][i])
         topic = np.int64(z[i])
@@ -172,14 +172,14 @@ def _draw_job(word, model, row, n, tokens, positions, drawn, old, key, out):
         word_mass = word.leaves[n - 1] if n > 0 else 0.0
         mass = model.smooth[len(model.smooth) - 1] + word_mass
         others = mass - multiply64(prior.alpha[topic], np.float64(word.phi[topic]))
-        total = own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))
+        total = own + others + cuda.shfl_sync(ALL_LANES, ends[1], lane | (SHARERS - 1))
         x = multiply64(uniform64(key, i), total) - own
         found = find_entry(False, rows, head, size, word.phi, phi_old, topic, prior.subtract_a, ends, x - others, lane)
         entry = rows.entries[head + found]
         k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else topic
         if 0 <= x < others:
             k = draw_prior_by_alias(model, row, word_mass, topic, key, i)
-        if lane % LANES == 0 and t < end:
+        if lane % SHARERS == 0 and t < end:
             out[i] = k
 
 

@@ -10,9 +10,9 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda.jit import device, lean_kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca as by_words
-from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
+from corpusmill.kernels.cuda.lda.esca import TOKENS
 from corpusmill.kernels.cuda.lda.model import Word, phi_without_token
-from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
+from corpusmill.kernels.cuda.lda.rows import LOW, SHARERS, find_entry, lane_ends
 from corpusmill.kernels.cuda.port import multiply64
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import ALL_LANES, WARP
@@ -141,7 +141,7 @@ def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
     tokens = tuple(cached_copy(array, "tokens") for array in (chunk.docs, chunk.words, places))
     old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha)), cached_copy(z, "topics")
     out, threads = allocate(len(z), np.uint16, "new topics"), by_words.WARPS * WARP
-    blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
+    blocks = min(by_words.BLOCKS, -(-len(z) * SHARERS // threads))
     launch(_draw_by_documents, blocks, threads, tokens, words, to_alias_model(model, 1), old, np.uint64(key), out)
     return download(out, "topics")
 
@@ -151,15 +151,15 @@ def _draw_by_documents(tokens, words, model, old, key, out):
     docs, ids, places = tokens
     rows, z = old
     lane = cuda.threadIdx.x % WARP
-    for first in range(cuda.grid(1) // WARP * TOKENS, len(places), cuda.gridsize(1) // LANES):
-        t = first + lane // LANES
+    for first in range(cuda.grid(1) // WARP * TOKENS, len(places), cuda.gridsize(1) // SHARERS):
+        t = first + lane // SHARERS
         # Lanes after the last token draw that token once more, and do not write it: all lanes must take part in votes.
         place = min(t, len(places) - 1)
         i = np.int64(places[place])
         d = np.int64(docs[i])
         v = np.int64(ids[place])
         k = _draw_with_own_word(rows, d, v, np.int64(z[i]), words, model, key, i, lane)
-        if lane % LANES == 0 and t < len(places):
+        if lane % SHARERS == 0 and t < len(places):
             out[i] = k
 
 
@@ -175,7 +175,7 @@ def _draw_with_own_word(rows, d, v, old, words, model, key, i, lane):
     ends = lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
     own = multiply64(prior.alpha[old], np.float64(phi_old))
     others = model.smooth[len(model.smooth) - 1] + masses[v] - multiply64(prior.alpha[old], np.float64(word.phi[old]))
-    total = own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))
+    total = own + others + cuda.shfl_sync(ALL_LANES, ends[1], lane | (SHARERS - 1))
     x = multiply64(uniform64(key, i), total) - own
     found = find_entry(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]

@@ -33,12 +33,15 @@ def ballot(predicate: bool) -> np.uint32:
 
 
 @device
-def first_where(predicate: bool) -> int:
+def first_lane(votes: np.uint32) -> np.uint32:
+    """Return the first lane of these votes, 32 if there is none."""
+    return np.uint32(cuda.clz(cuda.brev(votes)))
+
+
+@device
+def first_where(predicate: bool) -> np.uint32:
     """Return the first lane in which the predicate holds, 32 if there is none."""
-    votes = ballot(predicate)
-    if votes == 0:
-        return WARP
-    return cuda.ffs(votes) - 1
+    return first_lane(ballot(predicate))
 
 
 @device
@@ -96,7 +99,7 @@ def tree_nodes(size: int) -> int:
 
 
 @device
-def tree_search(leaves: DeviceArray, nodes: DeviceArray, size: int, x: float, lane: int) -> int:
+def tree_search(leaves: DeviceArray, nodes: DeviceArray, size: int, x: float, lane: int) -> np.uint32:
     """Return the index of the first leaf above ``x``, the last index if there is none.
 
     This is the search in SaberLDA's W-ary tree (section 3.2.4), with W = 32: at each level, every lane compares one
@@ -105,14 +108,15 @@ def tree_search(leaves: DeviceArray, nodes: DeviceArray, size: int, x: float, la
     leaves: prefix sums, (size,) float64.
     nodes: the last leaf of each 32 and, if these are more than 32, the last node of each 32: (`tree_nodes`,) float64.
     """
-    n_nodes = (size + WARP - 1) // WARP
-    node = 0
+    # Numbers without a sign and of 32 bits: Numba lets others count from the end, and looks at each of them.
+    last = np.uint32(size - 1)
+    last_node = np.uint32(last // WARP)
+    node = np.uint32(lane)
     # The branch is the same for all lanes.
-    if n_nodes > WARP:
-        top = nodes[np.uint64(n_nodes + lane)] if WARP * lane < n_nodes else math.inf
-        node = WARP * first_where(top > x)
-    middle = nodes[np.uint64(node + lane)] if node + lane < n_nodes else math.inf
-    leaf = WARP * (node + first_where(middle > x))
-    value = leaves[np.uint64(leaf + lane)] if leaf + lane < size else math.inf
-    found = leaf + first_where(value > x)
-    return found if found < size else size - 1
+    if last_node >= WARP:
+        top = nodes[np.uint32(last_node + 1 + lane)] if lane <= last_node // WARP else math.inf
+        node = np.uint32(WARP * first_where(top > x) + lane)
+    middle = nodes[node] if node <= last_node else math.inf
+    leaf = np.uint32(WARP * (node - lane + first_where(middle > x)) + lane)
+    value = leaves[leaf] if leaf <= last else math.inf
+    return min(np.uint32(leaf - lane + first_where(value > x)), last)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import cuda, uint32
 
-from ...lda.counts import MAX_COUNT, PADDING, SIXTEEN
+from ...lda.counts import MAX_COUNT, SIXTEEN
 from ...simd.lanes import LANES
 from ..arrays import Compiled, DeviceArray
 from ..jit import device, kernel
@@ -52,7 +52,7 @@ class DocumentRows(NamedTuple):
     """
 
     row_ptr: DeviceArray  # (D + 1,) int64, multiples of 32 entries, which are 128 bytes
-    lengths: DeviceArray  # (D,) int32, multiples of 8: the last entries have count zero
+    lengths: DeviceArray  # (D,) int32, multiples of 8: the last entries may be 0, of count zero
     entries: DeviceArray  # (row_ptr[-1],) uint32: topic << 16 | count
     n_entries: DeviceArray  # (1,) int64: the sum of the lengths
     dense: DeviceArray  # (D * K,) float32, A_dk + α_k, K rounded up to a multiple of 8; or empty, see `add_dense_rows`
@@ -262,7 +262,7 @@ def _write_counts(rows: DocumentRows, head: int, end: int, table: DeviceArray, l
         rows.entries[head + j] = table[slot]
     padded_end = (end + LANES - 1) // LANES * LANES
     if end + lane < padded_end:
-        rows.entries[head + end + lane] = PADDING
+        rows.entries[head + end + lane] = np.uint32(0)
     return padded_end
 
 
@@ -291,7 +291,7 @@ def _make_dense(rows: DocumentRows, alpha: DeviceArray, width: int, most_sparse:
         cuda.syncwarp()
         for j in range(rows.row_ptr[d] + lane, rows.row_ptr[d] + rows.lengths[d], WARP):
             count = rows.entries[j] & LOW
-            # Padding entries have count 0. Their topic is not valid.
+            # Padding entries have count 0.
             if count:
                 topic = np.int64(rows.entries[j] >> SIXTEEN)
                 dense[d * width + topic] = np.float64(alpha[topic]) + np.float64(count)

@@ -6,11 +6,11 @@ Grid. A launch has up to `BLOCKS` blocks of `WARPS` warps or more. A block takes
 run of tokens of one word, until none is left. It prepares the word in shared memory (`model.py`); its warps take tokens
 from a counter, since some documents have much longer rows than others.
 
-Warp. The paper's warp draws one token and reads 32 entries of its document's row of A at a time. Here a warp draws four
-tokens, with eight threads each. Rows have some ten to a hundred entries, so 32 threads would often be idle; and eight
-threads are the eight lanes in which the CPU sums a row (`simd/lanes.py`). In the code, "lane" is a thread's number in
-its warp, and the "lanes" of a row are those eight partial sums. Threads whose row ends early wait for the longest of
-the four rows.
+Warp. The paper's warp draws one token and reads 32 entries of its document's row of A at a time. Here a warp draws
+eight tokens, with four threads each. Rows have some ten to a hundred entries, so 32 threads would often be idle, and
+most instructions of a draw do not depend on the row. The CPU sums a row in eight lanes (`simd/lanes.py`), of which a
+thread has two. In the code, "lane" is a thread's number in its warp, and the "lanes" of a row are those eight partial
+sums. Threads whose row ends early wait for the longest of the eight rows.
 
 A token's draw points a uniform number into the same line as on the CPU. If the number falls into the prior part, the
 whole warp looks the topic up, one token after another, in a search tree (section 3.2.4): that of the prior,
@@ -38,7 +38,7 @@ from ..launch import launch
 from ..memory import allocate, cached_copies, cached_copy, derived, download, zeros
 from ..port import multiply64
 from ..random import uniform64
-from ..warp import ALL_LANES, WARP, ballot, tree_search
+from ..warp import ALL_LANES, WARP, ballot, first_lane, tree_search
 from .document_counts import DocumentRows, add_dense_rows, count_documents, entry_bounds
 from .model import (
     PLACES,
@@ -56,13 +56,13 @@ from .model import (
     to_device_model,
 )
 from .order import Jobs, WordOrder, make_jobs, word_order
-from .rows import LOW, find_entry, lane_ends
+from .rows import LOW, SHARERS, find_entry, lane_ends
 from .word_counts import add_words, count_chunks, finish_words, merge_many
 
 __all__ = ["add_words", "count_chunks", "finish_words", "merge_many", "sweep"]
 
 #: Tokens that a warp draws at a time.
-TOKENS = WARP // LANES
+TOKENS = WARP // SHARERS
 #: Warps of a block, at least: 256 threads, the best of SaberLDA's figure 10c. See `model.choose_layout`.
 WARPS = 8
 #: Blocks of a launch, at most: enough for every multiprocessor, since each block takes jobs until none is left.
@@ -222,16 +222,16 @@ def _take_job(jobs: Jobs, cursor: DeviceArray, thread: int, drawn: DeviceArray) 
 
 
 @device
-def _take_tokens(drawn: DeviceArray, n: int, lane: int) -> np.int64:
+def _take_tokens(drawn: DeviceArray, n: int, lane: int) -> np.int32:
     """Take ``n`` tokens of the job for the warp; return how many tokens other warps have taken before."""
-    before = 0
+    before = np.int32(0)
     if lane == 0:
-        before = cuda.atomic.add(drawn, 0, n)
-    return np.int64(cuda.shfl_sync(ALL_LANES, before, 0))
+        before = np.int32(cuda.atomic.add(drawn, 0, n))
+    return np.int32(cuda.shfl_sync(ALL_LANES, before, 0))
 
 
 @device
-def _find_token(tokens: Tokens, segment: int, t: int) -> tuple[int, int]:
+def _find_token(tokens: Tokens, segment: int, t: int) -> tuple[int, np.uint64]:
     """Return the segment of the token at position ``t`` and its index in the chunk.
 
     ``segment`` is where the search begins: the token's own segment or one before it.
@@ -241,7 +241,7 @@ def _find_token(tokens: Tokens, segment: int, t: int) -> tuple[int, int]:
     while t >= order.before[np.uint64(segment + 1)]:
         segment += 1
     before = order.before[np.uint64(segment)]
-    return segment, word_ptr[np.uint64(order.segments[np.uint64(segment)])] + t - before
+    return segment, np.uint64(word_ptr[np.uint64(order.segments[np.uint64(segment)])] + t - before)
 
 
 @device
@@ -263,7 +263,7 @@ def _draw_first(
     first and the last + 1 position of the job in `WordOrder`, and the segment of the first one.
     """
     start, end, segment = positions
-    lane = cuda.threadIdx.x % WARP
+    lane = np.uint32(cuda.threadIdx.x % WARP)
     smooth = model.smooth[len(model.smooth) - 1]
     mass = smooth + word.leaves[n - 1] if n > 0 else smooth
     while True:
@@ -273,10 +273,10 @@ def _draw_first(
         segment, i = _find_token(tokens, segment, t)
         x = multiply64(uniform64(key, i), mass)
         if x < smooth or n == 0:
-            k = np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), x, lane))
+            k = tree_search(model.smooth, model.smooth_nodes, len(model.smooth), x, lane)
         else:
             j = tree_search(word.leaves, word.nodes, n, x - smooth, lane)
-            k = np.int64(model.topics[model.row_ptr[row] + j])
+            k = np.uint32(model.topics[np.uint64(model.row_ptr[row] + j)])
         if lane == 0:
             out[i] = k
 
@@ -301,33 +301,41 @@ def _make_draw_next(dense: bool) -> Compiled:
         out: DeviceArray,
     ) -> None:
         start, end, segment = positions
-        lane = cuda.threadIdx.x % WARP
+        lane = np.uint32(cuda.threadIdx.x % WARP)
         rows, z, _ = old
         while True:
             first = start + _take_tokens(drawn, TOKENS, lane)
             if first >= end:
                 return
-            t = first + lane // LANES
+            t = first + lane // SHARERS
             # After the job's end, threads draw its last token once more, since all of a warp must take part in its
             # operations. They do not write it.
             segment, i = _find_token(tokens, segment, min(t, end - 1))
-            d = np.int64(tokens[2][np.uint64(i)])
-            old_topic = np.int64(z[np.uint64(i)])
+            d = tokens[2][i]
+            old_topic = np.uint32(z[i])
             u = uniform64(key, i)
             if dense:
                 k = _draw_dense(rows, d, word, model, old_topic, u, lane)
             else:
                 k = _draw_sparse(rows, d, word, model, row, n, old_topic, u, lane)
-            if lane % LANES == 0 and t < end:
-                out[np.uint64(i)] = k
+            if lane % SHARERS == 0 and t < end:
+                out[i] = k
 
     return draw_next
 
 
 @device
 def _draw_sparse(
-    rows: DocumentRows, d: int, word: Word, model: DeviceModel, row: int, n: int, old: int, u: float, lane: int
-) -> int | np.int64:
+    rows: DocumentRows,
+    d: np.uint32,
+    word: Word,
+    model: DeviceModel,
+    row: int,
+    n: int,
+    old: np.uint32,
+    u: float,
+    lane: np.uint32,
+) -> np.uint32:
     """Draw from p(k) ∝ (A_dk + α_k) φ_k as a sum of three parts, which lie one after another on a line.
 
     The parts are: the α_k φ_k of the old topic (``own``); the sum of α_k φ_k over all other topics (``others``); and
@@ -335,45 +343,38 @@ def _draw_sparse(
     left out of its φ. ``x`` is the distance of the random number from the end of the first part.
     """
     prior = model.prior
-    head = rows.row_ptr[np.uint64(d)]
-    size = np.int64(rows.lengths[np.uint64(d)])
+    head = rows.row_ptr[d]
+    size = rows.lengths[d]
     phi_old = phi_without_token(word, model, old)
     ends = lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
-    alpha = prior.alpha[np.uint64(old)]
+    alpha = prior.alpha[old]
     own = multiply64(alpha, np.float64(phi_old))
     smooth = model.smooth[np.uint64(len(model.smooth) - 1)]
     mass = smooth + word.leaves[np.uint64(n - 1)] if n > 0 else smooth
-    others = mass - multiply64(alpha, np.float64(word.phi[np.uint64(old)]))
-    x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
+    others = mass - multiply64(alpha, np.float64(word.phi[old]))
+    x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends[1], lane | np.uint32(SHARERS - 1))) - own
     # Every thread searches the document part, since a search is a warp operation. Some do not use what they find.
     found = find_entry(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[np.uint64(head + found)]
-    k = np.int64(entry >> SIXTEEN) if entry & LOW else old
+    k = np.uint32(entry >> SIXTEEN) if entry & LOW else old
     if x < 0:
         k = old
     # The warp serves the tokens that fell into the prior part, one after another.
-    waiting = ballot((x >= 0) & (x < others) & (lane % LANES == 0))
+    waiting = ballot((x >= 0) & (x < others) & (lane % SHARERS == 0))
     while waiting:
-        source = np.int64(cuda.ffs(waiting)) - 1
+        source = first_lane(waiting)
         waiting = np.uint32(waiting & (waiting - np.uint32(1)))
-        drawn = _draw_prior(
-            word,
-            model,
-            row,
-            n,
-            cuda.shfl_sync(ALL_LANES, old, source),
-            cuda.shfl_sync(ALL_LANES, x, source),
-            lane,
-        )
-        if lane // LANES == source // LANES:
+        old_of_source = np.uint32(cuda.shfl_sync(ALL_LANES, np.int32(old), source))
+        drawn = _draw_prior(word, model, row, n, old_of_source, cuda.shfl_sync(ALL_LANES, x, source), lane)
+        if lane // SHARERS == source // SHARERS:
             k = drawn
     return k
 
 
 @device
 def _draw_dense(
-    rows: DocumentRows, d: int, word: Word, model: DeviceModel, old: int, u: float, lane: int
-) -> int | np.int64:
+    rows: DocumentRows, d: np.uint32, word: Word, model: DeviceModel, old: np.uint32, u: float, lane: np.uint32
+) -> np.uint32:
     """Draw from the line that holds (A_dk + α_k) φ_k of all topics."""
     n_topics = len(word.phi)
     size = (n_topics + LANES - 1) // LANES * LANES
@@ -381,31 +382,34 @@ def _draw_dense(
     subtract = model.prior.subtract_a
     phi_old = phi_without_token(word, model, old)
     ends = lane_ends(True, rows, head, size, word.phi, phi_old, old, subtract, lane)
-    x = multiply64(u, cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1)))
+    x = multiply64(u, cuda.shfl_sync(ALL_LANES, ends[1], lane | np.uint32(SHARERS - 1)))
     k = find_entry(True, rows, head, size, word.phi, phi_old, old, subtract, ends, x, lane)
-    return k if k < n_topics else old
+    return np.uint32(k) if k < n_topics else old
 
 
 @device
-def _draw_prior(word: Word, model: DeviceModel, row: int, n: int, old: int, x: float, lane: int) -> int | np.int64:
+def _draw_prior(
+    word: Word, model: DeviceModel, row: int, n: int, old: np.uint32, x: float, lane: np.uint32
+) -> np.uint32:
     """Draw from α_k φ_k over all topics but the old one, in the prior's tree or in the word's. The whole warp calls."""
     smooth = model.prior.smooth
-    head = model.row_ptr[row]
+    head = model.row_ptr[np.uint64(row)]
     # The old topic has a φ of its own and was handled by the caller, so its interval is cut out of the prior's
     # mass.
-    skipped = smooth[old + 1] - smooth[old]
-    mass = smooth[len(smooth) - 1] - skipped
+    before = smooth[old]
+    skipped = smooth[np.uint32(old + 1)] - before
+    mass = smooth[np.uint64(len(smooth) - 1)] - skipped
     if x < mass or n == 0:
-        y = x + skipped if x >= smooth[old] else x
-        return np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), y, lane))
+        y = x + skipped if x >= before else x
+        return tree_search(model.smooth, model.smooth_nodes, len(model.smooth), y, lane)
     x -= mass
-    k = np.int64(model.topics[head + tree_search(word.leaves, word.nodes, n, x, lane)])
+    k = np.uint32(model.topics[np.uint64(head + tree_search(word.leaves, word.nodes, n, x, lane))])
     count = word.counts[old]
     if count > 0 and k >= old:
         # Likewise, skip the old topic's interval among the word's own counts. Sums of weights are exact, so this is the
         # interval between the topic's leaf and the one before. A topic below the old one needs no second search.
         x += prior_weight(model.prior, old, count)
-        k = np.int64(model.topics[head + tree_search(word.leaves, word.nodes, n, x, lane)])
+        k = np.uint32(model.topics[np.uint64(head + tree_search(word.leaves, word.nodes, n, x, lane))])
     return k
 
 

@@ -195,7 +195,7 @@ def make_new_word(place: Place) -> Compiled:
 def phi_without_token(word: Word, model: DeviceModel, k: int) -> np.float32:
     """Return φ_k of the word without one token, or φ_k as it is if the word does not have the topic."""
     prior = model.prior
-    topic = np.uint64(k)
+    topic = np.uint32(k)
     count = word.counts[topic]
     if count == 0:
         return prior.base[topic]
@@ -208,7 +208,7 @@ def prior_weight(prior: PriorTerms, k: int, count: int) -> float:
 
     So sums of these numbers are exact, and their order does not matter.
     """
-    product = multiply64(prior.word_factor[k], np.float64(count))
+    product = multiply64(prior.word_factor[np.uint32(k)], np.float64(count))
     return (product + prior.grain) - prior.grain
 
 
@@ -219,16 +219,18 @@ def expand_word(word: Word, model: DeviceModel, row: int, thread: int) -> int:
     All threads of the block call it. A warp builds the leaves of one node at a time (SaberLDA, section 3.2.4).
     """
     prior = model.prior
-    head = model.row_ptr[row]
-    n = model.row_ptr[row + 1] - head
-    lane = thread % WARP
+    head = model.row_ptr[np.uint64(row)]
+    n = model.row_ptr[np.uint64(row + 1)] - head
+    lane = np.uint32(thread % WARP)
+    # Numbers without a sign: Numba lets others count from the end, and looks at each of them.
+    first = np.uint32(thread - lane)
     # All lanes take part in the prefix sum, also after the last entry.
-    for first in range(thread - lane, n, cuda.blockDim.x):
-        j = first + lane
+    while first < n:
+        j = np.uint32(first + lane)
         weight = 0.0
         if j < n:
-            k = model.topics[head + j]
-            count = model.counts[head + j]
+            k = np.uint32(model.topics[np.uint64(head + j)])
+            count = model.counts[np.uint64(head + j)]
             word.phi[k] = (np.float64(count) + model.beta) * prior.inverse[k]
             word.counts[k] = count
             weight = prior_weight(prior, k, count)
@@ -236,7 +238,8 @@ def expand_word(word: Word, model: DeviceModel, row: int, thread: int) -> int:
         if j < n:
             word.leaves[j] = weight
         if lane == WARP - 1:
-            word.nodes[first // WARP] = weight
+            word.nodes[np.uint32(first // WARP)] = weight
+        first = np.uint32(first + cuda.blockDim.x)
     cuda.syncthreads()
     # A word with one node, as most words have, is complete.
     if n > WARP:
@@ -260,7 +263,7 @@ def _add_nodes(word: Word, n: int, thread: int) -> None:
                 word.nodes[n_nodes + first // WARP] = carry
     cuda.syncthreads()
     for j in range(WARP + thread, n, cuda.blockDim.x):
-        word.leaves[j] += word.nodes[j // WARP - 1]
+        word.leaves[np.uint32(j)] += word.nodes[np.uint32(j // WARP - 1)]
     cuda.syncthreads()
 
 
@@ -269,6 +272,6 @@ def clear_word(word: Word, model: DeviceModel, row: int, thread: int) -> None:
     """Set φ and the counts back to those of a word without tokens, once all warps have drawn. All threads call it."""
     cuda.syncthreads()
     for j in range(model.row_ptr[row] + thread, model.row_ptr[row + 1], cuda.blockDim.x):
-        k = model.topics[j]
+        k = np.uint32(model.topics[np.uint64(j)])
         word.phi[k] = model.prior.base[k]
         word.counts[k] = 0

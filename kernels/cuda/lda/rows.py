@@ -2,8 +2,8 @@
 
 A token's draw points a random number into a line of products A_dk φ_k. On the line come first the products of entries
 0, 8, 16, ... of the row, which make lane 0, then those of entries 1, 9, 17, ..., which make lane 1, and so on. The CPU
-keeps the eight partial sums in one vector register. Here eight threads of a warp have one lane each, and the warp works
-on four tokens at a time.
+keeps the eight partial sums in one vector register. Here four threads of a warp have two lanes each, and the warp works
+on eight tokens at a time.
 
 SaberLDA (Li et al., ASPLOS 2017, figure 5) keeps the products of a row in shared memory. Here `find_entry` computes
 those of one lane again.
@@ -28,43 +28,46 @@ from .document_counts import DocumentRows
 #: Selects the count of a packed entry.
 LOW = np.uint32(MAX_COUNT)
 ZERO = np.float32(0)
+#: Threads that draw a token.
+SHARERS = 4
+ONE = np.uint64(1)
+#: Entries from one of a lane to its next one.
+STEP = np.uint64(LANES)
+STEPS = np.uint64(SHARERS * LANES)
 
 
 @device
 def _product(
     dense: bool,
     rows: DocumentRows,
-    head: int,
-    j: int,
-    size: int,
+    head: np.uint64,
+    at: np.uint64,
     phi: DeviceArray,
     phi_old: float,
-    old: int,
-    subtract: int,
+    old: np.uint32,
+    subtract: np.uint32,
 ) -> np.float32:
-    """Return A_dk φ_k, or dense (A_dk + α_k) φ_k, of entry ``j`` of a row; 0 after the end of the row.
+    """Return A_dk φ_k, or dense (A_dk + α_k) φ_k, of entry ``at``, in a row that begins with entry ``head``.
 
-    For the token's old topic, A is reduced by ``subtract``, and φ is ``phi_old``.
+    For the token's old topic, A is reduced by ``subtract``, and φ is ``phi_old``. There are no branches for this: both
+    values of φ are there, and the processor selects one.
     """
-    if j >= size:
-        return ZERO
     if dense:
+        j = np.uint32(at - head)
         # Padding of a dense row, which has a multiple of eight columns.
         if j >= len(phi):
             return ZERO
-        a = rows.dense[np.uint64(head + j)]
-        if j == old:
-            return multiply32(a - np.float32(subtract), phi_old)
-        return multiply32(a, phi[np.uint64(j)])
-    # Indices without a sign: Numba lets the others count from the end, and looks at each of them.
-    entry = rows.entries[np.uint64(head + j)]
-    k = entry >> SIXTEEN
-    count = entry & LOW
-    if count == 0:
-        return ZERO
-    if np.int64(k) == old:
-        return multiply32(np.float32(np.int64(count) - subtract), phi_old)
-    return multiply32(np.float32(count), phi[k])
+        is_old = j == old
+        less = subtract if is_old else np.uint32(0)
+        return multiply32(rows.dense[at] - np.float32(less), phi_old if is_old else phi[j])
+    entry = rows.entries[at]
+    k = np.uint32(entry >> SIXTEEN)
+    count = np.uint32(entry & LOW)
+    is_old = k == old
+    # Padding has the first topic and count 0.
+    less = min(count, subtract) if is_old else np.uint32(0)
+    value = phi[k]
+    return multiply32(np.float32(np.uint32(count - less)), phi_old if is_old else value)
 
 
 @device
@@ -78,23 +81,36 @@ def lane_ends(
     old: int,
     subtract: int,
     lane: int,
-) -> float:
-    """Sum a row's products in eight lanes, one per thread; return where this thread's lane ends on the line."""
-    # All threads of a warp must reach the shuffles below together, so all of them loop to the longest of four rows.
-    longest = size
-    longest = max(longest, cuda.shfl_xor_sync(ALL_LANES, longest, 8))
-    longest = max(longest, cuda.shfl_xor_sync(ALL_LANES, longest, 16))
-    total = ZERO
-    for j in range(lane % LANES, longest, LANES):
-        total += _product(dense, rows, head, j, size, phi, phi_old, old, subtract)
-    ends = np.float64(total)
+) -> tuple[float, float]:
+    """Sum a row's products in eight lanes; return where the two lanes of this thread end on the line.
+
+    Threads of shorter rows wait at the shuffles below for those of the longest of the rows.
+    """
+    first = np.uint64(head)
+    thread = np.uint32(lane % SHARERS)
+    at = np.uint64(head + 2 * thread)
+    end = np.uint64(head + size)
+    sum_a = sum_b = ZERO
+    while at < end:
+        sum_a += _product(dense, rows, first, at, phi, phi_old, np.uint32(old), np.uint32(subtract))
+        sum_b += _product(dense, rows, first, at + ONE, phi, phi_old, np.uint32(old), np.uint32(subtract))
+        at += STEP
+    a = np.float64(sum_a)
+    b = np.float64(sum_b)
+    # Each sum gets the one that was one lane before it, then two, then four, as in the CPU's register.
+    before = cuda.shfl_up_sync(ALL_LANES, b, 1)
+    b += a
+    if thread >= 1:
+        a += before
     step = 1
-    while step < LANES:
-        before = cuda.shfl_up_sync(ALL_LANES, ends, step)
-        if lane % LANES >= step:
-            ends += before
+    while step < SHARERS:
+        before_a = cuda.shfl_up_sync(ALL_LANES, a, step)
+        before_b = cuda.shfl_up_sync(ALL_LANES, b, step)
+        if thread >= step:
+            a += before_a
+            b += before_b
         step *= 2
-    return ends
+    return a, b
 
 
 @device
@@ -107,30 +123,37 @@ def find_entry(
     phi_old: float,
     old: int,
     subtract: int,
-    ends: float,
+    ends: tuple[float, float],
     x: float,
     lane: int,
 ) -> int | np.int64:
     """Return which entry of a row holds ``x``: first its lane, by the lanes' ends, then the entry in that lane.
 
-    The CPU keeps the running sums inside each lane. Here the lane's products are computed again: the eight threads
-    compute eight of them at a time, and each thread adds them in the CPU's order.
+    The CPU keeps the running sums inside each lane. Here the lane's products are computed again: each of the four
+    threads computes one at a time, and all of them add the four in the CPU's order.
     """
-    group = lane - lane % LANES  # the first thread of this token
-    votes = ballot(ends <= x) >> np.uint32(group) & np.uint32((1 << LANES) - 1)
-    mine: int | np.int64 = np.int64(cuda.popc(votes))
-    if mine == LANES:
-        mine = np.int64(LANES - 1)  # rounding can put x above the sum of the last lane
-    before = cuda.shfl_sync(ALL_LANES, ends, group + max(mine - 1, 0))
+    thread = np.uint32(lane % SHARERS)
+    group = np.uint32(lane - thread)  # the first thread of this token
+    own = np.uint32((1 << SHARERS) - 1) << group
+    votes = cuda.popc(ballot(ends[0] <= x) & own) + cuda.popc(ballot(ends[1] <= x) & own)
+    # Rounding can put x above the sum of the last lane.
+    mine = np.uint32(min(votes, LANES - 1))
+    last = np.uint32(max(mine, 1) - 1)  # the lane before
+    before_a = cuda.shfl_sync(ALL_LANES, ends[0], np.uint32(group + last // 2))
+    before_b = cuda.shfl_sync(ALL_LANES, ends[1], np.uint32(group + last // 2))
+    before = before_b if last % 2 else before_a
     rest = np.float32(x - (before if mine > 0 else 0.0))
-    steps = 0
+    steps = np.uint32(0)
     running = ZERO
-    start = 0
-    while cuda.any_sync(ALL_LANES, (start < size) & (running <= rest)):
-        j = start + lane % LANES * LANES + mine
-        product = _product(dense, rows, head, j, size, phi, phi_old, old, subtract)
-        for source in range(LANES):
-            running += cuda.shfl_sync(ALL_LANES, product, group + source)
-            steps += 1 if running <= rest else 0
-        start += LANES * LANES
-    return min(steps * LANES, size - LANES) + mine
+    first = np.uint64(head)
+    at = np.uint64(head + thread * LANES + mine)
+    end = np.uint64(head + size)
+    while cuda.any_sync(ALL_LANES, (steps * LANES < size) & (running <= rest)):
+        product = ZERO
+        if at < end:
+            product = _product(dense, rows, first, at, phi, phi_old, np.uint32(old), np.uint32(subtract))
+        for source in range(SHARERS):
+            running += cuda.shfl_sync(ALL_LANES, product, np.uint32(group + source))
+            steps = np.uint32(steps + (1 if running <= rest else 0))
+        at += STEPS
+    return min(np.int64(steps) * LANES, np.int64(size) - LANES) + mine

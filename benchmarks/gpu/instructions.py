@@ -88,11 +88,15 @@ def strata(pairs, rows=512):
 
 
 def random_indexing(tokens, D=2048):
-    """Sum sparse seeds of ten numbers over windows of five words on each side."""
+    """Sum sparse seeds of ten numbers over windows of five words on each side.
+
+    A word has 66 occurrences on average, as one in a chunk of four million tokens: each word costs a block the time to
+    clear its sums and to add them to the result.
+    """
     from corpusmill.kernels.cuda.random_indexing import accumulate
     from corpusmill.kernels.random_indexing import text as ri_text
 
-    words = 500
+    words = tokens // 66
     chunk = random_documents(1, tokens, words)
     window = ri_text.make_window(5, "permutation")
     text = ri_text.prepare_tokens(chunk, np.ones(words, bool), window.reach)
@@ -107,7 +111,7 @@ CASES = {
     "full": lambda few: skip_gram("full", 50 if few else 1000),
     "par": lambda few: skip_gram("par", 50 if few else 1000),
     "strata": lambda few: strata(300 if few else 8000),
-    "random indexing": lambda few: random_indexing(200 if few else 3000),
+    "random indexing": lambda few: random_indexing(400 if few else 40_000),
 }
 
 

@@ -16,8 +16,6 @@ from numba import types
 from numba.core import cgutils
 from numba.cuda.extending import intrinsic
 
-VECTOR = ir.VectorType(ir.FloatType(), 4)
-
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, i: Any, vector_type: Any) -> Any:
     fields = context.make_array(array_type)(context, builder, array)
@@ -42,16 +40,17 @@ def load4(typing_context: Any, array: Any, i: Any) -> Any:
 
 @intrinsic
 def store4(typing_context: Any, array: Any, i: Any, numbers: Any) -> Any:
-    """Set ``array[i:i + 4]`` of a contiguous array of float32 to four numbers; i is a multiple of four."""
+    """Set ``array[i:i + 4]`` of a contiguous array of float32 or int32 to four numbers; i is a multiple of four."""
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         array_value, index, parts = values
-        joined = ir.Constant(VECTOR, ir.Undefined)
+        vector = ir.VectorType(context.get_value_type(array.dtype), 4)
+        joined = ir.Constant(vector, ir.Undefined)
         for k in range(4):
             part = builder.extract_value(parts, k)
             joined = builder.insert_element(joined, part, ir.Constant(ir.IntType(32), k))
-        where = _address(context, builder, signature.args[0], array_value, index, VECTOR)
+        where = _address(context, builder, signature.args[0], array_value, index, vector)
         builder.store(joined, where, align=16)
         return context.get_dummy_value()
 
-    return types.void(array, types.int64, types.UniTuple(types.float32, 4)), code
+    return types.void(array, types.int64, types.UniTuple(array.dtype, 4)), code

@@ -5,14 +5,15 @@ atomic operations, are in benchmarks/papers/random_indexing_passes.py.
 
 Grid, sparse seeds (`accumulate`). A word's occurrences are cut into pieces of up to `PIECE`, so that blocks have about
 the same work. A block has one piece, and as many columns of the word's sums as its shared memory holds. Each thread
-takes one neighbour of one occurrence at a time, and adds the neighbour's seed, rotated, to the sums by atomic
-additions. It reads four pairs of the seed at a time. Nothing is moved for a rotation: it changes the address. At the
-end, the block adds its sums to the result. Sums are integers, so the order does not matter, and they equal the CPU's.
+takes one neighbour of one occurrence at a time, and puts it into the queue of its warp. When the queue has a neighbour
+for each thread, each adds the seed of one, rotated, to the sums by atomic additions. It reads four pairs of the seed at
+a time. Nothing is moved for a rotation: it changes the address. At the end, the block adds its sums to the result. Sums
+are integers, so the order does not matter, and they equal the CPU's.
 
-Atomic additions to shared memory limit the kernel: 32 lanes hit random banks, so each instruction takes 3.5 passes on
-average. The kernel makes fewer of them. Almost half of all neighbours are among the `COUNTED` most frequent words of
-the chunk. In long pieces, the block only counts these, by word and offset. Afterwards it adds the seed of each word and
-offset once, times its count.
+The kernel makes fewer additions to shared memory than the equation has. Almost half of all neighbours are among the
+`COUNTED` most frequent words of the chunk. In long pieces, the block only counts these, by word and offset. Afterwards
+it adds the seed of each word and offset once, times its count. What limits the kernel is instructions, and not shared
+memory, although 32 threads hit random banks, so that an addition takes 3.5 passes on average.
 
 Grid, dense seeds (`accumulate_dense`). A block has one piece, and each thread has one column (section 5). Pieces are
 added in their order, so that two runs give the same sums. They differ from the CPU's by rounding.
@@ -32,13 +33,13 @@ from ...random_indexing import rows as cpu
 from ...random_indexing.accumulate import INT32_MAX, WIDTH
 from ...random_indexing.rows import OVERFLOW
 from ...random_indexing.text import Tokens, Window
-from ..arrays import DeviceArray
+from ..arrays import Compiled, DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
 from ..memory import allocate, cached_copy, clear, derived, download, leave_on_device, readable, resident, upload
 from ..residents import RESIDENTS
-from ..vectors import load4
-from ..warp import WARP, warp_sum
+from ..vectors import load4, store4
+from ..warp import WARP, ballot, warp_sum
 
 #: The padded text and the occurrences on the device.
 DeviceText = tuple[DeviceArray, DeviceArray]
@@ -54,6 +55,11 @@ PIECE = 1 << 10
 #: word at several offsets, which neighbouring lanes need at the same time, lie in different banks.
 COUNTED = 65
 COUNT_FROM = 32
+#: Numbers of a warp's queue of neighbours, two for each, and of all queues of a block.
+QUEUE = 2 * 2 * WARP
+QUEUES = THREADS // WARP * QUEUE
+#: Bits of a queued number for how often a seed is added, at most `PIECE` times. The others have the offset's number.
+TIMES_BITS = np.uint32(11)
 #: The two positions of a packed pair: +1 in the low half, -1 in the high half.
 LOW = np.uint32(0xFFFF)
 HALF = np.uint32(16)
@@ -112,14 +118,14 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     out = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32, "sums")
     pieces = cut_pieces(tokens.occurrence_ptr)
     # A block sums and counts in shared memory. A longer row is cut into tiles of columns, one block each.
-    n_numbers = shared_memory_limit() // 4
+    n_numbers = shared_memory_limit() // 16 * 4 - QUEUES
     n_counted = _counted_words(len(window.offsets), n_numbers)
     n_counters = n_counted * len(window.offsets)
     width = min(dimension, n_numbers - n_counters)
     tiles = -(-dimension // width)
     if len(pieces):
         launch(
-            _accumulate,
+            _ACCUMULATE[tiles > 1],
             tiles * len(pieces),
             THREADS,
             text_on_device(tokens),
@@ -129,7 +135,7 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
             width,
             n_counted,
             out,
-            shared=4 * (width + n_counters),
+            shared=-(-(width + n_counters) // 4) * 16,  # threads clear four numbers at a time
         )
     return leave_on_device(out, "sums")
 
@@ -168,17 +174,8 @@ def upload_seeds(seeds: np.ndarray) -> DeviceSeeds:
     return DeviceSeeds(cached_copy(derived(seeds, "aligned", aligned), "seeds"), n_words, length, n_pairs)
 
 
-@kernel
-def _accumulate(
-    text: DeviceText,
-    window: DeviceWindow,
-    pieces: DeviceArray,
-    seeds: DeviceSeeds,
-    width: int,
-    most_counted: int,
-    out: DeviceArray,
-) -> None:
-    """Add up the rotated seeds of the neighbours of each piece. A thread block adds ``width`` columns of one piece.
+def _make_accumulate(is_tiled: bool) -> Compiled:
+    """Return the kernel whose blocks add up ``width`` columns of one piece; ``is_tiled`` if these are not all columns.
 
     ``pieces`` (P, 3) are those of `cut_pieces`. Block b has piece b modulo P, and tile b divided by P, so that blocks
     that run at the same time work on neighbouring pieces, which read the same part of the text. A thread's neighbours
@@ -188,79 +185,173 @@ def _accumulate(
     block adds its sums to row ``pieces[p, 0]`` of ``out`` (words, dimension) by atomic additions, since a word may have
     several pieces.
     """
-    words, occurrences = text
-    n_words = seeds.n_words
-    offsets, shifts, weights = window
-    dimension = np.int64(out.shape[1])
-    n_offsets = len(offsets)
-    thread = cuda.threadIdx.x
-    p = cuda.blockIdx.x % len(pieces)
-    column = cuda.blockIdx.x // len(pieces) * width
-    n_occurrences = pieces[p, 2] - pieces[p, 1]
-    # Words are numbered by falling frequency.
-    n_counted = np.int64(0)
-    if n_occurrences >= COUNT_FROM:
-        n_counted = min(np.int64(most_counted), np.int64(n_words))
-    sums = cuda.shared.array(0, int32)
-    for k in range(thread, width + most_counted * n_offsets, cuda.blockDim.x):
-        sums[k] = 0
-    cuda.syncthreads()
-    # Neighbouring threads have neighbours of the same occurrence, which are next to each other in the text.
-    for e in range(thread, n_occurrences * n_offsets, cuda.blockDim.x):
-        j = e % n_offsets
-        w = np.int64(words[np.int64(occurrences[pieces[p, 1] + e // n_offsets]) + offsets[j]])
-        if w < n_counted:
-            cuda.atomic.add(sums, width + j * most_counted + w, 1)
-        elif w < n_words:  # other numbers are padding between documents
-            _add_seed(sums, seeds, w, weights[j], shifts[j], dimension, column, width)
-    cuda.syncthreads()
-    for e in range(thread, n_counted * n_offsets, cuda.blockDim.x):
-        j = e % n_offsets
-        w = np.int64(e // n_offsets)
-        times = sums[width + j * most_counted + w]
-        if times:
-            _add_seed(sums, seeds, w, weights[j] * times, shifts[j], dimension, column, width)
-    cuda.syncthreads()
-    for k in range(thread, min(width, dimension - column), cuda.blockDim.x):
-        if sums[k]:
-            cuda.atomic.add(out, (pieces[p, 0], column + k), sums[k])
+
+    @kernel
+    def accumulate_piece(
+        text: DeviceText,
+        window: DeviceWindow,
+        pieces: DeviceArray,
+        seeds: DeviceSeeds,
+        width: int,
+        most_counted: int,
+        out: DeviceArray,
+    ) -> None:
+        words, occurrences = text
+        offsets, shifts, weights = window
+        # Indices without a sign: Numba lets the others count from the end, and looks at each of them.
+        thread = np.uint32(cuda.threadIdx.x)
+        lane = np.uint32(thread % WARP)
+        n_threads = np.uint32(cuda.blockDim.x)
+        n_offsets = np.uint32(len(offsets))
+        dimension = out.shape[1]
+        p = np.uint64(cuda.blockIdx.x % len(pieces))
+        column = cuda.blockIdx.x // len(pieces) * width
+        first = pieces[p, np.uint64(1)]
+        n_occurrences = np.uint32(pieces[p, np.uint64(2)] - first)
+        # Words are numbered by falling frequency.
+        n_words = np.uint32(seeds.n_words)
+        n_counted = np.uint32(0)
+        if n_occurrences >= COUNT_FROM:
+            n_counted = np.uint32(min(most_counted, seeds.n_words))
+        place = (dimension, shifts, weights, column, width)
+        sums = cuda.shared.array(0, int32)
+        queues = cuda.shared.array(QUEUES, int32)
+        own = np.uint32(thread // WARP * QUEUE)
+        k = np.uint32(4 * thread)
+        end = np.uint32(width + (n_counted > 0) * most_counted * len(offsets))
+        while k < end:
+            store4(sums, k, (int32(0), int32(0), int32(0), int32(0)))
+            k = np.uint32(k + 4 * n_threads)
+        cuda.syncthreads()
+        # Neighbouring threads have neighbours of the same occurrence, which are next to each other in the text.
+        i = np.uint32(thread // n_offsets)
+        j = np.uint32(thread % n_offsets)
+        i_step = np.uint32(n_threads // n_offsets)
+        j_step = np.uint32(n_threads % n_offsets)
+        n_queued = np.uint32(0)
+        n_rounds = np.uint32((n_occurrences * n_offsets + n_threads - 1) // n_threads)
+        for _ in range(n_rounds):
+            w = n_words
+            if i < n_occurrences:
+                w = words[np.uint64(occurrences[np.uint64(first + i)] + offsets[j])]
+                if w < n_counted:
+                    cuda.atomic.add(sums, np.uint32(width + j * most_counted + w), 1)
+                    w = n_words
+            # Other numbers are padding between documents.
+            n_queued = _add_later(is_tiled, sums, queues, own, n_queued, w < n_words, w, j, 1, seeds, place, lane)
+            j = np.uint32(j + j_step)
+            i = np.uint32(i + i_step)
+            if j >= n_offsets:
+                j = np.uint32(j - n_offsets)
+                i = np.uint32(i + 1)
+        cuda.syncthreads()
+        for k in range(thread - lane, n_counted * n_offsets, cuda.blockDim.x):
+            e = np.uint32(k + lane)
+            w = np.uint32(e // n_offsets)
+            j = np.uint32(e % n_offsets)
+            times = sums[np.uint32(width + j * most_counted + w)] if w < n_counted else 0
+            n_queued = _add_later(is_tiled, sums, queues, own, n_queued, times > 0, w, j, times, seeds, place, lane)
+        if lane < n_queued:
+            _add_queued(is_tiled, sums, queues, np.uint32(own + 2 * lane), seeds, place)
+        cuda.syncthreads()
+        row = out[pieces[p, np.uint64(0)]]
+        end = np.uint32(min(width, dimension - column))
+        k = thread
+        while k < end:
+            number = sums[k]
+            if number:
+                cuda.atomic.add(row, np.uint32(column + k), number)
+            k = np.uint32(k + n_threads)
+
+    return accumulate_piece
+
+
+_ACCUMULATE = {is_tiled: _make_accumulate(is_tiled) for is_tiled in (False, True)}
 
 
 @device
-def _add_seed(
+def _add_later(
+    is_tiled: bool,
     sums: DeviceArray,
+    queues: DeviceArray,
+    own: np.uint32,
+    n: np.uint32,
+    is_wanted: bool,
+    w: np.uint32,
+    j: np.uint32,
+    times: int,
     seeds: DeviceSeeds,
-    w: int,
-    weight: int,
-    shift: int,
-    dimension: int,
-    column: int,
-    width: int,
+    place: tuple[int, DeviceArray, DeviceArray, int, int],
+    lane: np.uint32,
+) -> np.uint32:
+    """Append neighbours w at offsets number j to the warp's queue of n, where wanted; return how many it has then.
+
+    As soon as it has one for each thread of the warp, their seeds are added. Without the queue, threads whose
+    neighbours are counted or padding would wait for the others.
+    """
+    votes = ballot(is_wanted)
+    if is_wanted:
+        at = np.uint32(own + 2 * (n + cuda.popc(votes & ((np.uint32(1) << lane) - np.uint32(1)))))
+        queues[at] = np.int32(w)
+        queues[np.uint32(at + 1)] = np.int32(j << TIMES_BITS | np.uint32(times))
+    n = np.uint32(n + cuda.popc(votes))
+    cuda.syncwarp()
+    if n >= WARP:
+        n = np.uint32(n - WARP)
+        _add_queued(is_tiled, sums, queues, np.uint32(own + 2 * (n + lane)), seeds, place)
+        cuda.syncwarp()
+    return n
+
+
+@device
+def _add_queued(
+    is_tiled: bool,
+    sums: DeviceArray,
+    queues: DeviceArray,
+    at: np.uint32,
+    seeds: DeviceSeeds,
+    place: tuple[int, DeviceArray, DeviceArray, int, int],
 ) -> None:
-    """Add the seed of word ``w`` to a word's sums, ``weight`` times; see `_add_pair` for the other arguments."""
+    """Add the seed of the queued neighbour to a word's sums, as often as the queue says.
+
+    ``place``: dimension, shifts and weights of the window, first column, and width of the sums.
+    """
+    dimension, shifts, weights, column, width = place
     pairs, _, length, n_pairs = seeds
+    queued = np.uint32(queues[np.uint32(at + 1)])
+    j = np.uint32(queued >> TIMES_BITS)
+    weight = np.int32(weights[j] * (queued & (np.uint32(1) << TIMES_BITS) - np.uint32(1)))
+    tile = np.uint32(shifts[j]), np.uint32(dimension), np.uint32(column), np.uint32(width)
+    head = np.uint64(np.uint32(queues[at])) * np.uint64(length)
     for first in range(0, n_pairs, 4):
         # Not a loop over the four: an index that varies would move them to local memory.
-        a, b, c, d = load4(pairs, w * length + first)
-        _add_pair(sums, a, weight, shift, dimension, column, width)
+        a, b, c, d = load4(pairs, head + np.uint64(first))
+        _add_pair(is_tiled, sums, a, weight, tile)
         if first + 1 < n_pairs:
-            _add_pair(sums, b, weight, shift, dimension, column, width)
+            _add_pair(is_tiled, sums, b, weight, tile)
         if first + 2 < n_pairs:
-            _add_pair(sums, c, weight, shift, dimension, column, width)
+            _add_pair(is_tiled, sums, c, weight, tile)
         if first + 3 < n_pairs:
-            _add_pair(sums, d, weight, shift, dimension, column, width)
+            _add_pair(is_tiled, sums, d, weight, tile)
 
 
 @device
 def _add_pair(
-    sums: DeviceArray, pair: np.uint32, weight: int, shift: int, dimension: int, column: int, width: int
+    is_tiled: bool, sums: DeviceArray, pair: np.uint32, weight: np.int32, tile: tuple[np.uint32, ...]
 ) -> None:
-    """Add a pair of a seed, rotated by ``shift``, to the ``width`` columns of a word's sums from ``column`` on."""
-    up = rotated(np.int64(pair & LOW), shift, dimension) - column
-    down = rotated(np.int64(pair >> HALF), shift, dimension) - column
-    if 0 <= up < width:
+    """Add a pair of a seed, rotated, to a word's sums; ``tile``: rotation, dimension, first column, width of the sums.
+
+    The smaller of a number and of the number less the dimension is the remainder: without a sign, what is below zero
+    is large.
+    """
+    shift, dimension, column, width = tile
+    up = np.uint32((pair & LOW) + shift)
+    up = np.uint32(min(up, np.uint32(up - dimension)) - column)
+    down = np.uint32((pair >> HALF) + shift)
+    down = np.uint32(min(down, np.uint32(down - dimension)) - column)
+    if not is_tiled or up < width:
         cuda.atomic.add(sums, up, weight)
-    if 0 <= down < width:
+    if not is_tiled or down < width:
         cuda.atomic.sub(sums, down, weight)
 
 

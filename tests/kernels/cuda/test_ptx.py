@@ -109,7 +109,7 @@ def test_rows_of_word_vectors_are_read_by_vectors(kernel):
 
 def test_seeds_are_read_by_vectors():
     found = compiled("random indexing")
-    text = next(texts[9, 0] for launch, texts in found if launch.function.__name__ == "_accumulate")
+    text = next(texts[9, 0] for launch, texts in found if launch.function.__name__ == "accumulate_piece")
     assert "ld.global.v4.u32" in text
 
 

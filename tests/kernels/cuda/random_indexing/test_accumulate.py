@@ -48,7 +48,7 @@ def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
     tokens, window, seeds = small_case(order, weighting)
     # Pieces of 32 to 40 occurrences are counted, shorter ones are not.
     with mock.patch.multiple(ri, COUNTED=3):
-        limit = tile_bytes + 4 * ri.COUNTED * len(window.offsets)
+        limit = tile_bytes + 4 * (ri.QUEUES + ri.COUNTED * len(window.offsets))
         with mock.patch.object(ri, "shared_memory_limit", return_value=limit):
             found = on_host(ri.accumulate(tokens, window, seeds, 41))
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
@@ -61,7 +61,7 @@ def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
 def test_a_window_that_is_too_wide_for_all_counters_has_fewer_or_none(shared_bytes):
     tokens, window, seeds = small_case()
     with mock.patch.multiple(ri, COUNTED=3):
-        with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
+        with mock.patch.object(ri, "shared_memory_limit", return_value=4 * ri.QUEUES + shared_bytes):
             found = on_host(ri.accumulate(tokens, window, seeds, 41))
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
 

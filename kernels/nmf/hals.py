@@ -38,7 +38,15 @@ from ..simd import tiles
 from ..simd.aligned import aligned_copy, empty_aligned
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
 from . import slices
-from .products import SparseMatrix, SparseRows, add_column_products, add_products, add_transposed_products
+from .products import (
+    SparseMatrix,
+    SparseRows,
+    add_column_products,
+    add_dense_column_products,
+    add_dense_products,
+    add_products,
+    add_transposed_products,
+)
 from .slices import BLOCK_ROWS, SlicedMatrix
 
 #: Sparse A in one order, in both, or in slices. The results are the same, bit for bit.
@@ -276,8 +284,10 @@ def sweep_dense(
 ) -> np.ndarray:
     """Return the swept H (D, K), for dense A (D, V) and W (V, K). Otherwise like `sweep_sparse`."""
     swept = H.copy()
-    sweep_rows(A @ W, rule, swept, Q, sweeps, scratch)
-    P += A.T @ swept
+    R = np.full(H.shape, -rule.penalty, H.dtype)
+    add_dense_products(A, W, R)
+    sweep_rows(R, rule._replace(penalty=H.dtype.type(0)), swept, Q, sweeps, scratch)
+    add_dense_column_products(A, swept, P)
     return swept
 
 
@@ -335,7 +345,7 @@ def sweep_side_by_side(
     elif isinstance(A, SparseRows):
         add_transposed_products(A, own, P)
     else:
-        P += A.T @ own
+        add_dense_column_products(A, own, P)
 
 
 def _add_products(A: SparseForm | np.ndarray, rows: slice, W: np.ndarray, R: np.ndarray) -> None:
@@ -347,7 +357,7 @@ def _add_products(A: SparseForm | np.ndarray, rows: slice, W: np.ndarray, R: np.
     elif isinstance(A, SparseRows):
         add_products(A.part(rows.start, rows.stop), W, R)
     else:
-        R += A[rows] @ W
+        add_dense_products(A[rows], W, R)
 
 
 def _start_from_penalties(R: np.ndarray, parts: Sequence[Columns]) -> None:

@@ -24,6 +24,10 @@ AHEAD_BYTES = 5 << 10
 MIN_AHEAD = 4
 #: A dense factor of at most this size stays in the second-level cache.
 CACHED_BYTES = 1 << 19
+#: Bounds of blocks of a factor are multiples of this number of rows, if possible: whole groups of rows of
+#: `hals.sweep_rows` and of `sums.gram_matrix`. Sums over the rows then have the same parts, however many blocks there
+#: are.
+GROUP_ROWS = 3072
 
 
 class SparseRows(NamedTuple):
@@ -43,6 +47,18 @@ class SparseMatrix(NamedTuple):
 
     by_row: SparseRows
     by_column: SparseRows  # the rows of Aᵀ
+
+
+def add_dense_products(A: np.ndarray, X: np.ndarray, out: np.ndarray) -> None:
+    """Add A·X to ``out`` (n, K), for dense A (n, m) and X (m, K), a group of columns of A at a time."""
+    for first in range(0, len(X), GROUP_ROWS):
+        out += A[:, first : first + GROUP_ROWS] @ X[first : first + GROUP_ROWS]
+
+
+def add_dense_column_products(A: np.ndarray, H: np.ndarray, P: np.ndarray) -> None:
+    """Add AᵀH to P (m, K), for dense A (n, m) and H (n, K), a group of columns of A at a time."""
+    for first in range(0, len(P), GROUP_ROWS):
+        P[first : first + GROUP_ROWS] += A[:, first : first + GROUP_ROWS].T @ H
 
 
 def check_layout(dtype: np.dtype[Any], *factors: np.ndarray) -> None:

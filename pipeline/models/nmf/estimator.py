@@ -282,8 +282,7 @@ class NMF(RestartedEstimator, TopicModel):
         self, algorithm: AnyAlgorithm, data: Corpus | Matrix, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut W into ranges, of which tasks on the CPU hold one. Results of some options depend on all of W."""
-        is_dense = isinstance(data, Matrix) and not data.is_sparse
-        needs_all = is_dense or self.extrapolate or self.init != "random" or self.device == "cuda"
+        needs_all = self.extrapolate or self.device == "cuda"
         if needs_all or not isinstance(algorithm, Factorization) or type(algorithm) not in STREAMED:
             return None
 
@@ -297,10 +296,9 @@ class NMF(RestartedEstimator, TopicModel):
         if self.device == "cuda":
             words = "choose device 'auto', which trains on the CPU with a block of W at a time"
             yield self._changed(data, words, "device", "auto")
-        for name, value in (("extrapolate", False), ("init", "random")):
-            if getattr(self, name) != value:
-                words = f"set {name} to {value!r}, which trains with a block of W at a time"
-                yield self._changed(data, words, name, value)
+        if self.extrapolate:
+            words = "set extrapolate to False, which trains with a block of W at a time"
+            yield self._changed(data, words, "extrapolate", False)
         yield from super()._smaller(data)
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:

@@ -5,7 +5,7 @@ H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is t
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,6 @@ from ....io.stores.store import Arrays
 from ....io.words import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
-from ....kernels.nmf import products
 from ...engine.algorithm import (
     MAX_SHARDS,
     Address,
@@ -32,13 +31,14 @@ from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from ..vectors.similarity import top_indices
 from .deltas import FactorSums
-from .nndsvd import Fill, fill_zeros, nndsvd
+from .nndsvd import Fill, begin_bytes, fill_zeros, nndsvd
 from .rows import (
     AnyFactor,
     PreparedRows,
     Rows,
     StreamedChunk,
     StreamedFactor,
+    add_row_products,
     by_row,
     gram_of,
     inverse_document_frequency,
@@ -93,10 +93,17 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             object.__setattr__(self, "device", "cpu")
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
-        """Return the bytes of one sweep."""
+        """Return the bytes of one sweep, or of the start from singular vectors, if that takes more."""
         item = np.dtype(self.dtype).itemsize
-        if self.n_ranges > 1:
-            return self._streamed_memory(chunk, item)
+        estimate = self._streamed_memory(chunk, item) if self.n_ranges > 1 else self._memory_of_whole(chunk, item)
+        if not self._starts_from_singular_vectors:
+            return estimate
+        start = begin_bytes(self.n_rows, chunk.documents, self.n_components)
+        # The first step also has the array that gives the first H.
+        started = item * self.n_components * (self._block_rows if self.n_ranges > 1 else self.n_rows)
+        return replace(estimate, model=estimate.model + started, scratch=max(estimate.scratch, start))
+
+    def _memory_of_whole(self, chunk: ChunkSize, item: int) -> MemoryEstimate:
         factor = self.n_rows * self.n_components * item
         copies_of_blocks = 1 if self.n_blocks == 1 else 2
         copies_of_W = copies_of_blocks
@@ -167,13 +174,13 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             return
         shared = self.begin_shared(data, None)
 
-        def chunks() -> Iterator[products.SparseRows | np.ndarray]:
-            return (self.rows(data, index, shared) for index in range(len(data.chunks)))
+        def chunks() -> Iterator[PreparedRows]:
+            stored = (data.read_chunk(index) for index in range(len(data.chunks)))
+            return (stream_chunk(chunk, self.n_rows, shared.get("idf"), "float64") for chunk in stored)
 
-        start = nndsvd(chunks, data.n_words, self.n_components, self._fill)
+        read = nndsvd(chunks, self.n_rows, self.n_components, self._fill)
         for block in blocks:
-            rows = slice(self.bounds[block], self.bounds[block + 1])
-            yield {name: array[rows].astype(self.dtype) for name, array in start.items()}
+            yield read(self.bounds[block], self.bounds[block + 1], self.dtype)
 
     @property
     def _fill(self) -> Fill:
@@ -280,26 +287,28 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return the H (D, K) of new rows while W is fixed, and a number for their error."""
 
     @abstractmethod
-    def columns_of(self, A: StreamedChunk, H: np.ndarray, block: int, model: ModelView) -> products.SparseRows:
-        """Return the rows of Aᵀ that belong to a block, in the form whose products with H (D, K) are P."""
+    def add_columns(
+        self, A: StreamedChunk | np.ndarray, H: np.ndarray, block: int, model: ModelView, P: np.ndarray
+    ) -> None:
+        """Add the rows of a block to its P (rows, K), for H (D, K)."""
 
     # --- what sweeps of all losses use ---
 
     def range_deltas(
-        self, A: StreamedChunk, H: np.ndarray, Q: np.ndarray, shard: Shard, model: ModelView
+        self, A: StreamedChunk | np.ndarray, H: np.ndarray, Q: np.ndarray, shard: Shard, model: ModelView
     ) -> list[Arrays]:
         """Return P of the shard so far for the words of a range, which is one block, and Q."""
         (block,) = shard.blocks
         rows = self.bounds[block + 1] - self.bounds[block]
         P = np.zeros((rows, H.shape[1]), H.dtype) if shard.deltas is None else shard.deltas[0]["P"]
-        products.add_products(self.columns_of(A, H, block, model), H, P)
+        self.add_columns(A, H, block, model, P)
         return [{"P": P, "Q": Q}]
 
     def sweep_later_range(
         self, model: ModelView, chunk: PreparedRows, state: Arrays | None, shard: Shard
     ) -> SweepResult:
         """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, StreamedChunk) and state is not None
+        assert isinstance(chunk, StreamedChunk | np.ndarray) and state is not None
         return SweepResult(None, self.range_deltas(chunk, state["H"], state["Q"], shard, model), {})
 
     def first_rows(self, model: ModelView, chunk: PreparedRows, address: Address) -> np.ndarray:
@@ -309,13 +318,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             return self.fold_in(chunk if self.n_ranges > 1 else by_row(chunk), W, gram_of(W, self.gram))[0]
         if "start" not in model.block(0):
             return self.random_first_rows(n_rows_of(chunk), address)
-        A = by_row(chunk)
-        H = np.zeros((n_rows_of(A), self.n_components), self.dtype)
-        start = model.joined("start")
-        if isinstance(A, products.SparseRows):
-            products.add_products(A, start, H)
-        else:
-            H[:] = A @ start
+        H = np.zeros((n_rows_of(chunk), self.n_components), self.dtype)
+        add_row_products(chunk, self.factor(model, "start"), H)
         fill_zeros(H, self._fill, 1 + address.chunk)
         return H
 

@@ -34,6 +34,7 @@ from .rows import (
     StreamedChunk,
     StreamedFactor,
     SweptRows,
+    add_column_products,
     add_row_products,
     by_row,
     entries_of,
@@ -115,7 +116,7 @@ class FrobeniusFactorization(Factorization):
         before = self.first_rows(model, chunk, address) if state is None else state["H"]
         after: Arrays = {}
         if isinstance(W, StreamedFactor):
-            assert isinstance(chunk, StreamedChunk)
+            assert isinstance(chunk, StreamedChunk | np.ndarray)
             Q = np.zeros(S.shape) if shard.deltas is None else shard.deltas[0]["Q"]
             H, violation = self.update_streamed(chunk, W, S, before, Q)
             # Later ranges need the Q of the shard so far.
@@ -133,12 +134,14 @@ class FrobeniusFactorization(Factorization):
             sums["violation"] = np.float64(violation)
         return SweepResult(after, deltas, sums)
 
-    def columns_of(self, A: StreamedChunk, H: np.ndarray, block: int, model: ModelView) -> products.SparseRows:
-        """Return the rows of Aᵀ as they are."""
-        return A.part(self.bounds[block], self.bounds[block + 1])
+    def add_columns(
+        self, A: StreamedChunk | np.ndarray, H: np.ndarray, block: int, model: ModelView, P: np.ndarray
+    ) -> None:
+        """Add rows of AᵀH."""
+        add_column_products(A, self.bounds[block], self.bounds[block + 1], H, P)
 
     def update_streamed(
-        self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: StreamedChunk | np.ndarray, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Update H, as `update_rows` does, with a W that is read block by block; return H and its violation.
 
@@ -256,10 +259,7 @@ class FrobeniusFactorization(Factorization):
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨A·W, H⟩ while W is fixed. All solvers use HALS for it."""
         R = np.zeros((n_rows_of(A), self.n_components), self.dtype)
-        if isinstance(A, np.ndarray) and isinstance(W, np.ndarray):
-            np.matmul(A, W, out=R)
-        else:
-            add_row_products(A, W, R)
+        add_row_products(A, W, R)
         H = np.zeros_like(R)
         rule = nmf.update_rule(S, *self.penalties[2:], self.dtype)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
@@ -339,7 +339,7 @@ class Hals(FrobeniusFactorization):
         return swept, S, inner, float(scratch.violation[0])
 
     def update_streamed(
-        self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: StreamedChunk | np.ndarray, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Sweep over the rows of H, once their products with all blocks are known."""
         scratch = nmf.make_scratch(self.n_components, self.dtype)
@@ -377,19 +377,18 @@ class FactorSolver(FrobeniusFactorization):
         # Only coordinate descent takes other forms.
         assert isinstance(A, products.SparseMatrix | np.ndarray)
         H = H.copy()
+        R = np.zeros_like(H)
+        add_row_products(A, W, R)
+        self.update(R, S, H)
         if isinstance(A, products.SparseMatrix):
-            R = np.zeros_like(H)
-            products.add_products(A.by_row, W, R)
-            self.update(R, S, H)
             products.add_products(A.by_column, H, P)
         else:
-            self.update(A @ W, S, H)
-            P += A.T @ H
+            products.add_dense_column_products(A, H, P)
         Q += np.triu(gram_matrix(H))
         return H, 0.0
 
     def update_streamed(
-        self, A: StreamedChunk, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: StreamedChunk | np.ndarray, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Return the next H (D, K), from its products with W, whose blocks are read one by one; add to Q."""
         H = H.copy()

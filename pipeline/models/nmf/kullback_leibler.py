@@ -57,6 +57,13 @@ class KullbackLeibler(Factorization):
         """Read a chunk as sparse rows, because only non-zeros are ever divided."""
         return _sparse(super().rows(data, index, shared))
 
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
+        """Read a chunk as the base class does, dense rows too as sparse ones."""
+        found = super().load_chunk(data, index, model)
+        if self.n_ranges > 1 and isinstance(found, np.ndarray):
+            return StreamedChunk(products.transposed(_sparse(found), self.n_rows), len(found), self.dtype)
+        return found
+
     def sweep(
         self,
         model: ModelView,
@@ -94,9 +101,13 @@ class KullbackLeibler(Factorization):
         total = np.sum(entries, dtype=np.float64)
         return SweepResult(after, deltas, {"divergence": logarithms - total + S @ sum_of_rows, "norm": total})
 
-    def columns_of(self, A: StreamedChunk, H: np.ndarray, block: int, model: ModelView) -> products.SparseRows:
-        """Return Aᵀ divided by W·Hᵀ."""
-        return _ratios_of_block(A, H, self.bounds[block], self.bounds[block + 1], model.block(block)["W"])[0]
+    def add_columns(
+        self, A: StreamedChunk | np.ndarray, H: np.ndarray, block: int, model: ModelView, P: np.ndarray
+    ) -> None:
+        """Add rows of (A / H·Wᵀ)ᵀH."""
+        assert isinstance(A, StreamedChunk)
+        ratio, _ = _ratios_of_block(A, H, self.bounds[block], self.bounds[block + 1], model.block(block)["W"])
+        products.add_products(ratio, H, P)
 
     @property
     def scores(self) -> DivergenceScores:

@@ -106,12 +106,15 @@ class StreamedChunk:
         return sum(array.nbytes for array in self._stored if isinstance(array, np.ndarray))
 
 
-def stream_chunk(stored: StoredRows, n_columns: int, idf: np.ndarray | None, dtype: str) -> StreamedChunk:
-    """Return a chunk as streamed products take it."""
+def stream_chunk(
+    stored: StoredRows, n_columns: int, idf: np.ndarray | None, dtype: str
+) -> "StreamedChunk | np.ndarray":
+    """Return a chunk as streamed products take it. Dense rows stay as they are."""
     if isinstance(stored, Chunk) and idf is None:
         return StreamedChunk(stored, stored.n_documents, dtype)
     rows = rows_of(stored, idf, dtype)
-    assert isinstance(rows, products.SparseRows)
+    if isinstance(rows, np.ndarray):
+        return rows
     return StreamedChunk(products.transposed(rows, n_columns), len(rows.indptr) - 1, dtype)
 
 
@@ -252,11 +255,6 @@ def blocks_of(data: MatrixValues) -> Iterator[MatrixBlock]:
         first += block.shape[0]
 
 
-#: Bounds of blocks are multiples of this number of rows, if possible: whole groups of rows of `hals.sweep_rows` and of
-#: `gram_matrix`. Sums over the rows then have the same parts, however many blocks there are.
-GROUP_ROWS = 3072
-
-
 @dataclass(frozen=True)
 class StreamedFactor:
     """The rows of a factor (V, K). ``read`` reads those of a block."""
@@ -285,19 +283,31 @@ AnyFactor = np.ndarray | StreamedFactor
 def add_row_products(A: PreparedRows | Rows, W: AnyFactor, R: np.ndarray) -> None:
     """Add the products A·W of the rows of a chunk, (D, V), with a factor W (V, K) to R (D, K), in place.
 
-    A factor that is read block by block needs a chunk in the form of `StreamedChunk`.
+    A factor that is read block by block needs a chunk as `stream_chunk` returns it.
     """
     if isinstance(W, StreamedFactor):
-        assert isinstance(A, StreamedChunk)
         for first, stop, rows in W.blocks():
-            products.add_transposed_products(A.part(first, stop), rows, R)
+            if isinstance(A, np.ndarray):
+                products.add_dense_products(A[:, first:stop], rows, R)
+            else:
+                assert isinstance(A, StreamedChunk)
+                products.add_transposed_products(A.part(first, stop), rows, R)
         return
     assert not isinstance(A, StreamedChunk)
     dense_or_sparse: Rows = A if isinstance(A, products.SparseRows) else by_row(A)
     if isinstance(dense_or_sparse, products.SparseRows):
         products.add_products(dense_or_sparse, W, R)
     else:
-        R += dense_or_sparse @ W
+        products.add_dense_products(dense_or_sparse, W, R)
+
+
+def add_column_products(A: PreparedRows, first: int, stop: int, H: np.ndarray, P: np.ndarray) -> None:
+    """Add the rows ``first`` to ``stop - 1`` of AᵀH to P (stop - first, K), in place, for H (D, K)."""
+    if isinstance(A, np.ndarray):
+        products.add_dense_column_products(A[:, first:stop], H, P)
+    else:
+        assert isinstance(A, StreamedChunk)
+        products.add_products(A.part(first, stop), H, P)
 
 
 def gram_of(W: AnyFactor, gram: Callable[[np.ndarray], np.ndarray] = gram_matrix) -> np.ndarray:
@@ -309,6 +319,6 @@ def gram_of(W: AnyFactor, gram: Callable[[np.ndarray], np.ndarray] = gram_matrix
 
 def aligned_bounds(n_rows: int, n_blocks: int) -> tuple[int, ...]:
     """Return the bounds of blocks with about the same number of whole groups of rows. There may be fewer blocks."""
-    n_groups = -(-n_rows // GROUP_ROWS)
-    cuts = np.linspace(0, n_groups, min(n_blocks, n_groups) + 1).astype(int) * GROUP_ROWS
+    n_groups = -(-n_rows // products.GROUP_ROWS)
+    cuts = np.linspace(0, n_groups, min(n_blocks, n_groups) + 1).astype(int) * products.GROUP_ROWS
     return (*(int(cut) for cut in cuts[:-1]), n_rows)

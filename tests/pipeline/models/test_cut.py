@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from corpusmill import LDA, NMF, DataError, RandomIndexing, Word2Vec, ingest
+from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.pipeline.engine.algorithm import recut
 from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import RunStarted
@@ -27,6 +29,7 @@ CASES = {
     "nmf-gradient": lambda n: NMF(12, max_iter=n, tol=0, convergence="gradient"),
     "nmf-mu": lambda n: NMF(12, max_iter=n, tol=0, solver="mu"),
     "nmf-kl": lambda n: NMF(12, max_iter=n, tol=0, solver="mu", beta_loss="kullback-leibler"),
+    "nmf-nndsvd": lambda n: NMF(12, max_iter=n, tol=0, init="nndsvdar"),
     "random-indexing": lambda n: RandomIndexing(256),
 }
 
@@ -94,6 +97,41 @@ def test_a_model_that_is_cut_has_the_same_arrays(case, corpus, limited):
     many, found = fitted(CASES[case](4), corpus)
     assert many > few
     assert_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"alpha_W": 1e-3, "l1_ratio": 0.5}, {"solver": "mu"}, {"solver": "mu", "beta_loss": "kullback-leibler"}],
+    ids=["hals", "mu", "kl"],
+)
+@pytest.mark.parametrize("init", ["random", "nndsvda"])
+def test_a_factor_of_dense_rows_that_is_cut_has_the_same_arrays(options, init, limited, tmp_path):
+    numbers = np.random.default_rng(0).random((60, 10_000)) ** 9
+    matrix = write_matrix(tmp_path / "matrix", numbers, chunk_numbers=100_000)
+    estimator = NMF(12, max_iter=3, tol=0, init=init, **options)
+    few, expected = fitted(estimator, matrix)
+    limited(least_memory(estimator, matrix))
+    many, found = fitted(estimator, matrix)
+    assert many > few
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_a_start_from_singular_vectors_takes_no_more_memory_than_planned(is_dense, tmp_path):
+    numbers = np.random.default_rng(0).random((60, 40_000)) ** 9
+    given = numbers if is_dense else scipy.sparse.csr_matrix(np.floor(2 * numbers))
+    matrix = write_matrix(tmp_path / "matrix", given, chunk_numbers=200_000)
+    algorithm = NMF(40, init="nndsvda", device="cpu")._algorithm(matrix)
+    cut = NMF(40, init="nndsvda", device="cpu")._cut(algorithm, matrix, None)(13)
+    list(NMF(2, init="nndsvda")._algorithm(matrix).begin(matrix, range(1), None))  # compiles
+    tracemalloc.start()
+    for _ in cut.begin(matrix, range(13), None):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    planned = max(algorithm.memory(matrix, chunk).total for chunk in matrix.chunks)
+    least = max(cut.memory(matrix, chunk).total for chunk in matrix.chunks)
+    assert peak < least < planned
 
 
 @pytest.mark.parametrize("case", ["lda", "nmf"])

@@ -18,7 +18,7 @@ from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
-from corpusmill.pipeline.models.nmf import factorization
+from corpusmill.pipeline.models.nmf import factorization, nndsvd
 from corpusmill.pipeline.models.nmf.deltas import cut_sums
 from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.models.vectors.similarity import top_indices
@@ -159,10 +159,13 @@ def test_epochs_and_penalties_equal_those_of_scikit_learn(penalties, tmp_path):
     assert model.reconstruction_err_ == pytest.approx(peer.reconstruction_err_, rel=1e-8)
 
 
+@pytest.mark.parametrize("n_columns", [30, 7_000])
 @pytest.mark.parametrize("init", ["nndsvd", "nndsvda"])
-def test_starts_from_singular_vectors_equal_those_of_scikit_learn(init, tmp_path):
+def test_starts_from_singular_vectors_equal_those_of_scikit_learn(init, n_columns, tmp_path, monkeypatch):
     decomposition = pytest.importorskip("sklearn.decomposition")
-    A = sums_of_parts(40, 30, 8)
+    # Of many columns, a group of rows is in memory at a time.
+    monkeypatch.setattr(nndsvd, "PART_BYTES", 0)
+    A = sums_of_parts(40, n_columns, 8)
     peer = decomposition.NMF(4, init=init, solver="cd", tol=0, max_iter=1, random_state=0)
     expected = peer.fit_transform(A)
     model = small(n_components=4, init=init, max_iter=1)

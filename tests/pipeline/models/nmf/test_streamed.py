@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels.nmf import products
-from corpusmill.pipeline.models.nmf.rows import GROUP_ROWS, StreamedChunk, aligned_bounds, word_counts
+from corpusmill.kernels.nmf.products import GROUP_ROWS
+from corpusmill.pipeline.models.nmf.rows import StreamedChunk, aligned_bounds, word_counts
 from hypothesis import given
 from hypothesis import strategies as st
 

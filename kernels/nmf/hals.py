@@ -330,10 +330,10 @@ def sweep_side_by_side(
     for first in range(0, D, size):
         rows = slice(first, min(first + size, D))
         products = R[: rows.stop - first]
-        _start_from_penalties(products, parts)
+        start_from_penalties(products, parts)
         _add_products(A, rows, W, products)
         for part in parts:
-            _sweep_columns(products, part, H[rows], column, sweeps)
+            sweep_columns(products, part, H[rows], column, sweeps)
     if P is None:
         return
     if isinstance(A, SlicedMatrix):
@@ -360,13 +360,13 @@ def _add_products(A: SparseForm | np.ndarray, rows: slice, W: np.ndarray, R: np.
         add_dense_products(A[rows], W, R)
 
 
-def _start_from_penalties(R: np.ndarray, parts: Sequence[Columns]) -> None:
+def start_from_penalties(R: np.ndarray, parts: Sequence[Columns]) -> None:
     """Set R to minus the penalties. Sums that begin there need no subtraction later."""
     for part in parts:
         R[:, part.where] = -part.rule.penalty
 
 
-def _sweep_columns(R: np.ndarray, part: Columns, H: np.ndarray, column: int, sweeps: int) -> None:
+def sweep_columns(R: np.ndarray, part: Columns, H: np.ndarray, column: int, sweeps: int) -> None:
     """Sweep one range of columns in place, given R (n, K), from which the penalty is subtracted already."""
     without_penalty = part.rule._replace(penalty=H.dtype.type(0))
     at = part.where.start

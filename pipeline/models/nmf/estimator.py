@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MAX_ROW_BYTES_ON_DEVICE = 4708
 
 #: Algorithms that can do without the whole of W.
-STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler)
+STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler, SideBySide)
 
 
 class NMF(RestartedEstimator, TopicModel):
@@ -283,7 +283,7 @@ class NMF(RestartedEstimator, TopicModel):
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut W into ranges, of which tasks on the CPU hold one. Results of some options depend on all of W."""
         needs_all = self.extrapolate or self.device == "cuda"
-        if needs_all or not isinstance(algorithm, Factorization) or type(algorithm) not in STREAMED:
+        if needs_all or type(algorithm) not in STREAMED:
             return None
 
         def cut(n: int) -> AnyAlgorithm:

@@ -249,10 +249,13 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that sweeps take."""
         if self.n_ranges > 1:
-            idf = model.shared.get("idf")
-            stored = data.read_chunk(index, UNREAD) if isinstance(data, Corpus) else data.read_chunk(index)
-            return stream_chunk(stored, self.n_rows, idf, self.dtype)
+            return self.streamed_chunk(data, index, model)
         return prepare(self.rows(data, index, model.shared), self.n_rows)
+
+    def streamed_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> StreamedChunk | np.ndarray:
+        """Read a chunk in the form for products with a block of a factor."""
+        stored = data.read_chunk(index, UNREAD) if isinstance(data, Corpus) else data.read_chunk(index)
+        return stream_chunk(stored, self.n_rows, model.shared.get("idf"), self.dtype)
 
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Set the number of a block's first row."""

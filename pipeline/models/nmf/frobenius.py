@@ -36,7 +36,6 @@ from .rows import (
     SweptRows,
     add_column_products,
     add_row_products,
-    by_row,
     entries_of,
     form_of,
     gram_of,
@@ -125,7 +124,7 @@ class FrobeniusFactorization(Factorization):
         else:
             H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, shard.deltas)
         after["H"] = H
-        entries = chunk.entries if isinstance(chunk, StreamedChunk) else entries_of(by_row(chunk))
+        entries = entries_of(chunk)
         sums: Arrays = {
             "norm": np.float64(nmf.inner_product(entries, entries)),
             "penalty": np.float64(l1_penalty(self.penalties[2], H)),

@@ -200,11 +200,12 @@ def n_rows_of(rows: Rows | PreparedRows) -> int:
     return len(rows)
 
 
-def entries_of(rows: Rows) -> np.ndarray:
+def entries_of(prepared: PreparedRows) -> np.ndarray:
     """Return the stored entries as one array."""
-    if isinstance(rows, products.SparseRows):
-        return rows.data
-    return rows.reshape(-1)
+    if isinstance(prepared, StreamedChunk):
+        return prepared.entries
+    rows = by_row(prepared)
+    return rows.data if isinstance(rows, products.SparseRows) else rows.reshape(-1)
 
 
 def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> products.SparseRows:
@@ -308,6 +309,13 @@ def add_column_products(A: PreparedRows, first: int, stop: int, H: np.ndarray, P
     else:
         assert isinstance(A, StreamedChunk)
         products.add_products(A.part(first, stop), H, P)
+
+
+def columns_of(W: AnyFactor, where: slice) -> AnyFactor:
+    """Return a range of columns of a factor."""
+    if isinstance(W, np.ndarray):
+        return np.ascontiguousarray(W[:, where])
+    return StreamedFactor(W.bounds, lambda block: np.ascontiguousarray(W.read(block)[:, where]))
 
 
 def gram_of(W: AnyFactor, gram: Callable[[np.ndarray], np.ndarray] = gram_matrix) -> np.ndarray:

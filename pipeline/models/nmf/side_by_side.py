@@ -37,15 +37,32 @@ from ...engine.algorithm import (
     Scores,
     Shard,
     SweepResult,
+    cut_of,
+    recut,
 )
 from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from .deltas import FactorSums, cut_sums, shard_sums
 from .frobenius import Hals, l1_penalty
-from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
+from .rows import (
+    AnyFactor,
+    Prepared,
+    Rows,
+    StreamedChunk,
+    StreamedFactor,
+    add_row_products,
+    by_row,
+    columns_of,
+    entries_of,
+    gram_of,
+    n_rows_of,
+    prepare_for_hals,
+)
 
 #: Rows of A as sweeps take them.
-PreparedCohorts = Prepared | np.ndarray
+PreparedCohorts = Prepared | StreamedChunk | np.ndarray
+#: Rows of A in row order, or those that are read for one block of W after another.
+AnyRows = Rows | StreamedChunk
 #: Columns of a cohort, unless one restart has more.
 COHORT_COLUMNS = 64
 #: Columns of all restarts that are trained at the same time, unless one restart has more.
@@ -56,6 +73,8 @@ MEASURES = ("error", "relative_error", "penalised_error", "violation")
 TOTALS = ("explained", "penalty", "violation")
 #: Arrays of a block that a trained model keeps. Those after W are only in blocks of several restarts.
 BLOCK_ARRAYS = ("W", "restarts", "idle_W", "idle_restarts")
+#: Arrays of a block that name the restarts of the two others.
+LISTS = ("restarts", "idle_restarts")
 
 
 def admit(columns: Sequence[int], active: Sequence[int], waiting: Iterable[int], max_columns: int) -> list[int]:
@@ -125,6 +144,12 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
     factorizations: tuple[Hals, ...]
     max_iter: int
     max_columns: int = MAX_COLUMNS
+    n_ranges: int = 1  # see `Needs.ranges`; with more than one, W is not held as a whole
+
+    def __post_init__(self) -> None:
+        """Cut all factorisations as this object is cut."""
+        cut = tuple(recut(factorization, cut_of(self)) for factorization in self.factorizations)
+        object.__setattr__(self, "factorizations", cut)
 
     @cached_property
     def columns(self) -> list[int]:
@@ -154,20 +179,22 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         total = sum(self.columns)
         widest = max(self.columns)
         active = self._most_active
-        cohort = self._cohort_columns
+        rows = self.n_rows if self.n_ranges == 1 else int(max(np.diff(self.bounds)))
+        # W, P and H of one cohort, or products of all rows with a block of W.
+        cohort = self._cohort_columns if self.n_ranges == 1 else active
         grams = 8 * sum(K * K for K in self.columns)
         return MemoryEstimate(
             data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents,
             # H before and after the sweep.
             state=2 * chunk.documents * active * item,
             # W before and after the update.
-            model=2 * self.n_rows * total * item + 2 * grams,
+            model=2 * rows * total * item + 2 * grams,
             # P of this chunk, P of the shard, and one that is merged; Q.
-            delta=3 * self.n_rows * active * item + 3 * grams,
-            # The transposition of the chunk; W, P and H of one cohort.
+            delta=3 * rows * active * item + 3 * grams,
+            # The transposition of the chunk.
             scratch=2 * (4 + item) * chunk.tokens
             + 16 * self.n_rows
-            + cohort * (chunk.documents + 2 * self.n_rows) * item
+            + cohort * (chunk.documents + 2 * rows) * item
             + 4 * widest**2 * item,
         )
 
@@ -180,7 +207,9 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
         item = np.dtype(self.factorizations[0].dtype).itemsize
         waiting = max(0, count_waiting(min(len(data.chunks), MAX_SHARDS)) - 1)
-        return Needs(kernels={"nmf.hals"}, kept=self.n_rows * self._most_active * item * waiting)
+        rows = self.n_rows if self.n_ranges == 1 else int(max(np.diff(self.bounds)))
+        kept = rows * self._most_active * item * waiting
+        return Needs(kernels={"nmf.hals"}, kept=kept, ranges=self.n_ranges)
 
     @property
     def merge(self) -> FactorSums:
@@ -201,6 +230,11 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
             begun = self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
             begun["first_row"] = np.int64(self.bounds[block])
             yield begun
+
+    def recut_block(self, arrays: Arrays, block: int) -> Arrays:
+        """Set the number of a block's first row. If it was several, it has their equal lists one after another."""
+        lists = {name: np.array([*dict.fromkeys(arrays[name].tolist())], np.int64) for name in LISTS}
+        return arrays | lists | {"first_row": np.int64(self.bounds[block])}
 
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and which restarts begin."""
@@ -229,6 +263,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedCohorts:
         """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all cohorts."""
+        if self.n_ranges > 1:
+            return self.factorizations[0].streamed_chunk(data, index, model)
         rows = self.factorizations[0].rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
             return rows
@@ -246,15 +282,34 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H of all active restarts, then compute P and Q."""
+        if shard.is_later_range:
+            return self.factorizations[0].sweep_later_range(model, chunk, state, shard)
         active = self._active(model.shared)
         places = consecutive([self.columns[restart] for restart in active])
-        A = by_row(chunk)
+        A = chunk if isinstance(chunk, StreamedChunk) else by_row(chunk)
         W = self._active_rows_of_all_blocks(model, active)
         H = self._all_rows(active, state, A, W, model.shared, address)
         squares = consecutive([self.columns[restart] ** 2 for restart in active])
-        P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), shard.deltas)
         violation = np.zeros(len(self.factorizations))
-        scratches = {K: nmf.make_scratch(K, W.dtype) for K in {self.columns[restart] for restart in active}}
+        scratches = {K: nmf.make_scratch(K, H.dtype) for K in {self.columns[restart] for restart in active}}
+        after: Arrays = {"H": H, "restarts": np.array(active)}
+        sweeps = self.factorizations[0].sweeps
+        if isinstance(W, StreamedFactor):
+            assert isinstance(chunk, StreamedChunk | np.ndarray)
+            Q = np.zeros(squares[-1].stop) if shard.deltas is None else shard.deltas[0]["Q"]
+            parts = self._parts(active, model.shared, W, [Q[square] for square in squares], scratches)
+            R = np.empty_like(H)
+            nmf.start_from_penalties(R, parts)
+            add_row_products(chunk, W, R)
+            for restart, part in zip(active, parts, strict=True):
+                nmf.sweep_columns(R, part, H, 0, sweeps)
+                violation[restart] = part.scratch.violation[0]
+            # Later ranges need the Q of the shard so far.
+            after["Q"] = Q.copy()
+            deltas = self.factorizations[0].range_deltas(chunk, H, Q, shard, model)
+            return SweepResult(after, deltas, self._sums(active, places, chunk, H, violation))
+        assert not isinstance(chunk, StreamedChunk)
+        P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), shard.deltas)
         done = 0
         for cohort in cohorts(self.columns, active):
             where = slice(places[done].start, places[done + len(cohort) - 1].stop)
@@ -262,18 +317,26 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
             factor = np.ascontiguousarray(W[:, where])
             grams = [Q[square] for square in squares[done : done + len(cohort)]]
             parts = self._parts(cohort, model.shared, factor, grams, scratches)
-            nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, self.factorizations[0].sweeps)
+            nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, sweeps)
             for restart, part in zip(cohort, parts, strict=True):
                 violation[restart] = part.scratch.violation[0]
             P[:, where] = products
             done += len(cohort)
-        entries = entries_of(A)
+        return SweepResult(after, cut_sums(self.bounds, P, Q), self._sums(active, places, chunk, H, violation))
+
+    def _sums(
+        self, active: list[int], places: list[slice], chunk: PreparedCohorts, H: np.ndarray, violation: np.ndarray
+    ) -> Arrays:
+        """Return what a sweep adds to the errors: the norm of the rows, and the penalties of H."""
         penalty = np.zeros(len(self.factorizations))
         for restart, where in zip(active, places, strict=True):
             penalty[restart] = l1_penalty(self.factorizations[restart].penalties[2], H[:, where])
-        norm = np.float64(nmf.inner_product(entries, entries))
-        sums = {"norm": norm, "penalty": penalty, "violation": violation}
-        return SweepResult({"H": H, "restarts": np.array(active)}, cut_sums(self.bounds, P, Q), sums)
+        entries = entries_of(chunk)
+        return {
+            "norm": np.float64(nmf.inner_product(entries, entries)),
+            "penalty": penalty,
+            "violation": violation,
+        }
 
     def _active(self, shared: Arrays) -> list[int]:
         """Return the restarts of the next epoch."""
@@ -287,7 +350,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         return admit(self.columns, going, waiting, self.max_columns)
 
     def _all_rows(
-        self, active: list[int], state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address
+        self, active: list[int], state: Arrays | None, A: AnyRows, W: AnyFactor, shared: Arrays, address: Address
     ) -> np.ndarray:
         """Return a new H (D, K) of all active restarts before the sweep."""
         if state is not None and state["restarts"].tolist() == active:
@@ -295,11 +358,11 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         places = consecutive([self.columns[restart] for restart in active])
         parts = []
         for restart, where in zip(active, places, strict=True):
-            parts.append(self._rows(restart, state, A, W[:, where], shared, address))
+            parts.append(self._rows(restart, state, A, columns_of(W, where), shared, address))
         return np.concatenate(parts, axis=1)
 
     def _rows(
-        self, restart: int, state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address
+        self, restart: int, state: Arrays | None, A: AnyRows, W: AnyFactor, shared: Arrays, address: Address
     ) -> np.ndarray:
         """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
         if state is not None and restart in state["restarts"]:
@@ -309,8 +372,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         algorithm = self.factorizations[restart]
         if shared["restart_epochs"][restart] > 0:
             # It left when it had all its epochs, and has more now. Its rows of H were not kept.
-            W = np.ascontiguousarray(W)
-            return algorithm.fold_in(A, W, algorithm.gram(W))[0]
+            return algorithm.fold_in(A, W, gram_of(W, algorithm.gram))[0]
         # The address of the first step of a separate run.
         return algorithm.random_first_rows(n_rows_of(A), Address(algorithm.seed, 1, address.chunk))
 
@@ -318,7 +380,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         self,
         cohort: list[int],
         shared: Arrays,
-        W: np.ndarray,
+        W: AnyFactor,
         grams: list[np.ndarray],
         scratches: dict[int, nmf.Scratch],
     ) -> list[nmf.Columns]:
@@ -333,7 +395,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
             K = algorithm.n_components
             S = shared["S"][self._squares[restart]].reshape(K, K)
             if shared["restart_epochs"][restart] == 0:
-                S = algorithm.gram(np.ascontiguousarray(W[:, where]))
+                S = gram_of(columns_of(W, where), algorithm.gram)
             scratch = scratches[K]._replace(violation=np.zeros(1))
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
         return found
@@ -375,8 +437,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         found["idle_W"] = np.concatenate([found["W"][:, :0], *(rows_of_one(restart) for restart in idle)], axis=1)
         return found
 
-    def _active_rows_of_all_blocks(self, model: ModelView, active: list[int]) -> np.ndarray:
+    def _active_rows_of_all_blocks(self, model: ModelView, active: list[int]) -> AnyFactor:
         """Return W (V, columns) of the active restarts side by side."""
+        if self.n_ranges > 1:
+            return StreamedFactor(self.bounds, lambda block: self._active_rows(model.block(block), active))
         if model.block(0)["restarts"].tolist() == active:
             return model.joined("W")
         return join_rows([self._active_rows(model.block(block), active) for block in range(self.n_blocks)])

@@ -19,7 +19,15 @@ from corpusmill.pipeline.engine.plan import TooLarge, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
 from corpusmill.pipeline.engine.worker.tasks import recut_block
+from corpusmill.pipeline.models.base.saved import SavedModel
 from corpusmill.pipeline.models.own import OwnModel
+
+
+def in_turn(estimator):
+    """Let some restarts begin when others have left."""
+    estimator._max_columns = 20
+    return estimator
+
 
 CASES = {
     "lda": lambda n: LDA(60, max_iter=n),
@@ -30,6 +38,8 @@ CASES = {
     "nmf-mu": lambda n: NMF(12, max_iter=n, tol=0, solver="mu"),
     "nmf-kl": lambda n: NMF(12, max_iter=n, tol=0, solver="mu", beta_loss="kullback-leibler"),
     "nmf-nndsvd": lambda n: NMF(12, max_iter=n, tol=0, init="nndsvdar"),
+    "nmf-restarts": lambda n: NMF(12, max_iter=n, tol=0, restart_components=[3, 12], restarts=2, alpha_W=1e-4),
+    "nmf-restarts-in-turn": lambda n: in_turn(NMF(12, max_iter=n, tol=0, restarts=3)),
     "random-indexing": lambda n: RandomIndexing(256),
 }
 
@@ -54,10 +64,10 @@ def limited(monkeypatch):
     return limit
 
 
-def least_memory(estimator, corpus):
+def least_memory(estimator, corpus, previous=None):
     """Return the least memory, up to 100 kB more, in which a model can be trained."""
-    algorithm = estimator._algorithm(corpus)
-    cut = estimator._cut(algorithm, corpus, None)
+    algorithm = estimator._algorithm(corpus, previous)
+    cut = estimator._cut(algorithm, corpus, previous)
     too_little, enough = PROCESS_BYTES, 1 << 34
     while enough - too_little > 100_000:
         middle = (too_little + enough) // 2
@@ -116,6 +126,18 @@ def test_a_factor_of_dense_rows_that_is_cut_has_the_same_arrays(options, init, l
     assert_same(found, expected)
 
 
+@pytest.mark.parametrize("case", ["nmf-penalties", "nmf-mu", "nmf-kl"])
+def test_a_continued_factor_that_is_cut_has_the_same_arrays(case, corpus, limited, tmp_path):
+    CASES[case](2).fit(corpus).save(tmp_path / "model")
+    whole, in_blocks = NMF.load(tmp_path / "model"), NMF.load(tmp_path / "model")
+    whole.partial_fit(corpus)
+    limited(least_memory(in_blocks, corpus, SavedModel.open(str(tmp_path / "model"))))
+    plans = []
+    in_blocks.partial_fit(corpus, callbacks=[lambda e: plans.append(e.plan) if isinstance(e, RunStarted) else None])
+    assert plans[0]["blocks"] > 1
+    np.testing.assert_array_equal(in_blocks.components_, whole.components_)
+
+
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_a_start_from_singular_vectors_takes_no_more_memory_than_planned(is_dense, tmp_path):
     numbers = np.random.default_rng(0).random((60, 40_000)) ** 9
@@ -134,7 +156,7 @@ def test_a_start_from_singular_vectors_takes_no_more_memory_than_planned(is_dens
     assert peak < least < planned
 
 
-@pytest.mark.parametrize("case", ["lda", "nmf"])
+@pytest.mark.parametrize("case", ["lda", "nmf", "nmf-restarts"])
 def test_a_run_is_cut_again_when_it_is_resumed_with_less_memory(case, corpus, limited, tmp_path):
     _, expected = fitted(CASES[case](4), corpus)
     fitted(CASES[case](2).set_params(n_blocks=1), corpus, run=tmp_path / "run")

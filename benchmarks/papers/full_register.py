@@ -11,7 +11,7 @@ from unittest import mock
 
 import click
 import numpy as np
-from corpusmill.kernels.cuda.jit import device, medium_kernel
+from corpusmill.kernels.cuda.jit import device, kernel
 from corpusmill.kernels.cuda.warp import WARP
 from corpusmill.kernels.cuda.word2vec import full, skip_gram
 from corpusmill.kernels.cuda.word2vec.full import MAX_SAMPLES
@@ -28,7 +28,7 @@ def train(text, options, W_in, W_out):
         skip_gram.train("full", text, options, W_in, W_out)
 
 
-@medium_kernel
+@kernel(launch_bounds=(WARP, 16))
 def train_register(stretches, text, options, D, W_in, W_out):
     """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
     reach = (options.window + 1) // 2

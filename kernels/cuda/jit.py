@@ -34,9 +34,5 @@ kernel = partial(compiled, cuda.jit, cache=True)
 #: threads can be active on it.
 lean_kernel = partial(kernel, launch_bounds=1024)
 
-#: Decorator of a kernel with up to 128 threads per block that is limited to 96 registers per thread. So five blocks can
-#: be active on a multiprocessor.
-medium_kernel = partial(kernel, launch_bounds=(128, 5))
-
 #: Decorator of a function that kernels call.
 device = partial(cuda.jit, device=True)

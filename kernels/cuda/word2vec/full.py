@@ -2,20 +2,21 @@
 
 Source: FULL-W2V (Randall et al., ICS 2021), sections 3 and 4. A word's row of W_in is read once when the word enters
 the window, and written once when it leaves. Each negative meets all words of the window before the next one does, so a
-row of W_out is also read and written once per window. The paper keeps this row in registers (section 3.1). Here it is
-in shared memory, because each warp needs the whole row for its products.
+row of W_out is also read and written once per window. As in the paper (section 3.1), this row is in registers, up to
+128 columns of it; longer rows have their other columns in shared memory.
 
-Grid. A block trains stretch after stretch. For updates, a thread has a column. For products, a warp has a row. Rows are
-read from device memory, and for products, four numbers at a time.
+Grid. A block is one warp, and trains stretch after stretch. A thread has four columns of each 128. So only the products
+need other threads' columns, and barriers cost little.
 
 Shared memory, float32 unless said otherwise, for D columns and S slots, where S is the size of the window:
 
 ==================  =======  =====================================================================
 ``ring.rows``       2 S D    the rows of W_in in the window, then the same rows as they were read
-``sample_row``      D        the sample's row of W_out
-``gradients``       S        one for each word of the window
+after them          D        the sample's row of W_out from column 128 on; then the changes of the whole row
+``gradients``       S        one for each word of the window; first, the products
 ``ring.slots``      S int32  the slot of each position of the window, in a ring
 ``ring.users``      S int32  how many positions of the window use a slot
+``places``          S int32  where the rows of the window's words begin
 ``samples``         int32    the word itself and its negatives
 ==================  =======  =====================================================================
 
@@ -32,10 +33,10 @@ import numpy as np
 from numba import cuda, float32, int32
 
 from ...word2vec.text import TrainingOptions
-from ..jit import device, medium_kernel
+from ..jit import device, kernel
 from ..vectors import load4, store4
-from ..warp import WARP
-from .updates import dot, gradient, learning_rate, negative_at
+from ..warp import WARP, first_where, warp_sum
+from .updates import ZEROS, dot4, gradient, learning_rate, negative_at, plus4
 
 #: The largest window, and the most samples of a word: sizes of static shared arrays. They are multiples of four, so
 #: that dynamic shared memory, which follows, begins on a multiple of 16 bytes.
@@ -61,7 +62,7 @@ def window_size(window: int) -> int:
 def shared_floats(options: TrainingOptions, D: int) -> int:
     """Return how many numbers a block has in dynamic shared memory."""
     size = window_size(options.window)
-    return (2 * size + 1) * D + size
+    return (2 * size + 1) * D
 
 
 def fits_static_arrays(options: TrainingOptions) -> bool:
@@ -69,23 +70,24 @@ def fits_static_arrays(options: TrainingOptions) -> bool:
     return window_size(options.window) <= MAX_SLOTS and options.negative + 1 <= MAX_SAMPLES
 
 
-@medium_kernel
+# A thread has at most 128 registers, so that the 16 blocks can be active that a multiprocessor has at least.
+@kernel(launch_bounds=(WARP, 16))
 def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out: Any) -> None:
     """Train on stretches (n, 4) of `cut_stretches`, several per block; W_in and W_out (R * D,) float32."""
     reach = (options.window + 1) // 2
     size = 2 * reach + 1
-    shared = cuda.shared.array(0, float32)
-    rows = shared[: 2 * size * D]
-    sample_row = shared[2 * size * D : (2 * size + 1) * D]
-    gradients = shared[(2 * size + 1) * D : (2 * size + 1) * D + size]
+    rows = cuda.shared.array(0, float32)
+    gradients = cuda.shared.array(MAX_SLOTS, float32)
     slots = cuda.shared.array(MAX_SLOTS, int32)
     users = cuda.shared.array(MAX_SLOTS, int32)
+    places = cuda.shared.array(MAX_SLOTS, int32)
     samples = cuda.shared.array(MAX_SAMPLES, int32)
     ring = Ring(slots, users, rows, size, D)
+    # After each stretch, all slots are free again.
+    for slot in range(cuda.threadIdx.x, size, WARP):
+        users[slot] = 0
     for s in range(cuda.blockIdx.x, len(stretches), cuda.gridDim.x):
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
-        for slot in range(cuda.threadIdx.x, size, cuda.blockDim.x):
-            users[slot] = 0
         oldest = max(start, first - reach)
         for i in range(oldest, min(end, first + reach)):
             _enter(ring, i, oldest, text.words, W_in)
@@ -94,14 +96,13 @@ def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out
             if i + reach < end:
                 _enter(ring, i + reach, oldest, text.words, W_in)
             _draw_samples(i, text, options, samples)
-            window = oldest, min(end, i + reach + 1), i
+            n = _list_places(ring, oldest, min(end, i + reach + 1), i, places)
             alpha = learning_rate(options, np.int64(text.positions[i]))
             for k in range(options.negative + 1):
+                sample = samples[np.uint32(k)]
                 # A negative that is the word itself is left out.
-                if k == 0 or samples[k] != samples[0]:
-                    _train_sample(
-                        ring, window, np.int64(samples[k]), float32(k == 0), alpha, W_out, sample_row, gradients
-                    )
+                if k == 0 or sample != samples[0]:
+                    _train_sample(ring, places, n, np.uint32(sample), float32(k == 0), alpha, W_out, gradients)
             if i - reach >= start:
                 _leave(ring, i - reach, text.words, W_in)
         for i in range(max(start, last - reach), min(end, last + reach)):
@@ -109,50 +110,63 @@ def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out
 
 
 @device
-def _place_in_ring(i: int, size: int) -> np.int64:
+def _place_in_ring(i: int, size: int) -> np.uint32:
     """Return i modulo the size of the ring. A division of 64 bits would take many registers, and far more time."""
-    return np.int64(np.uint32(i) % np.uint32(size))
+    return np.uint32(np.uint32(i) % np.uint32(size))
 
 
 @device
 def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
     """Give position i a slot: that of the same word if the window has it, else a free one with the word's row."""
     slots, users, rows, size, D = ring
-    # Other threads may still use the window as it was. What this function writes is seen after the next barrier.
+    lane = np.uint32(cuda.threadIdx.x)
+    word = words[np.uint64(i)]
+    # Other threads may still use the window as it was.
     cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
-        slot = np.int64(-1)
-        for j in range(oldest, i):
-            if words[j] == words[i]:
-                slot = slots[_place_in_ring(j, size)]
-        if slot < 0:
-            # There is always a free one: the window has no more positions than the ring has slots.
-            slot = np.int64(0)
-            while users[slot] > 0:
-                slot += 1
+    slot = np.uint32(size)
+    for first in range(oldest, i, WARP):
+        j = first + lane
+        earlier = first_where(j < i and words[np.uint64(j)] == word)
+        if earlier < WARP:
+            slot = np.uint32(slots[_place_in_ring(first + earlier, size)])
+    # There is always a free one: the window has no more positions than the ring has slots.
+    first = np.uint32(0)
+    is_new = slot == size
+    while slot == size:
+        free = first_where(first + lane < size and users[np.uint32(first + lane)] == 0)
+        slot = np.uint32(first + free) if free < WARP else slot
+        first = np.uint32(first + WARP)
+    cuda.syncthreads()
+    if lane == 0:
         slots[_place_in_ring(i, size)] = slot
         users[slot] += 1
-    cuda.syncthreads()
-    slot = np.int64(slots[_place_in_ring(i, size)])
-    if users[slot] == 1:
-        for k in range(4 * cuda.threadIdx.x, D, 4 * cuda.blockDim.x):
-            values = load4(W_in, np.int64(words[i]) * D + k)
-            store4(rows, slot * D + k, values)
-            store4(rows, (size + slot) * D + k, values)
+    if is_new:
+        k = np.uint32(4 * lane)
+        while k < D:
+            values = load4(W_in, np.int64(word) * D + k)
+            store4(rows, np.uint32(slot * D + k), values)
+            store4(rows, np.uint32((size + slot) * D + k), values)
+            k = np.uint32(k + 4 * WARP)
+    # What this function writes is seen by other threads after the next barrier.
 
 
 @device
 def _leave(ring: Any, i: int, words: Any, W_in: Any) -> None:
     """Free the slot of position i. Add what its row has changed by, unless a later position has the same word."""
     slots, users, rows, size, D = ring
-    slot = np.int64(slots[_place_in_ring(i, size)])
+    cuda.syncthreads()
+    slot = np.uint32(slots[_place_in_ring(i, size)])
     if users[slot] == 1:
-        for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-            cuda.atomic.add(W_in, np.int64(words[i]) * D + k, rows[slot * D + k] - rows[(size + slot) * D + k])
+        place = slot * D
+        head = np.int64(words[np.uint64(i)]) * D
+        k = np.uint32(cuda.threadIdx.x)
+        while k < D:
+            changed = rows[np.uint32(place + k)] - rows[np.uint32(place + size * D + k)]
+            cuda.atomic.add(W_in, np.uint64(head + k), changed)
+            k = np.uint32(k + WARP)
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         users[slot] -= 1
-    cuda.syncthreads()
 
 
 @device
@@ -166,34 +180,75 @@ def _draw_samples(i: int, text: Any, options: Any, samples: Any) -> None:
 
 
 @device
+def _list_places(ring: Any, first: int, last: int, focus: int, places: Any) -> int:
+    """List where the rows of the positions ``first <= i < last`` begin, without ``focus``; return how many they are."""
+    for i in range(first + cuda.threadIdx.x, last, WARP):
+        if i != focus:
+            slot = ring.slots[_place_in_ring(i, ring.size)]
+            places[np.uint32(i - first - (1 if i > focus else 0))] = slot * ring.D
+    cuda.syncthreads()
+    return last - first - 1
+
+
+@device
 def _train_sample(
-    ring: Any, window: Any, sample: int, label: Any, alpha: Any, W_out: Any, sample_row: Any, gradients: Any
+    ring: Any, places: Any, n: int, sample: np.uint32, label: Any, alpha: Any, W_out: Any, gradients: Any
 ) -> None:
-    """Train one sample with all other words of the window: first the products, then both sides of the updates."""
-    slots, _, rows, size, D = ring
-    first, last, focus = window
-    thread = cuda.threadIdx.x
-    lane = thread % WARP
-    # Other threads may still use the last sample's row.
+    """Train one sample with all other words of the window: first the products, then both sides of the updates.
+
+    The rows of the n words begin at ``places``. A thread has every 32nd group of four columns. Its first columns of the
+    sample's row are in registers, and further ones in shared memory.
+    """
+    _, _, rows, size, D = ring
+    sample_row = np.uint32(2 * size * D)
+    lane = np.uint32(cuda.threadIdx.x)
+    own = np.uint32(4 * lane)
+    head = np.int64(sample) * D
+    values = ZEROS
+    # Other threads may still add the last sample's changes, and this sample can be the same.
     cuda.syncthreads()
-    for k in range(4 * thread, D, 4 * cuda.blockDim.x):
-        store4(sample_row, k, load4(W_out, sample * D + k))
+    if own < D:
+        values = load4(W_out, head + own)
+    k = np.uint32(own + 4 * WARP)
+    while k < D:
+        store4(rows, sample_row + k, load4(W_out, head + k))
+        k = np.uint32(k + 4 * WARP)
+    c = np.uint32(0)
+    while c < n:
+        place = np.uint32(places[c])
+        product = float32(0)
+        if own < D:
+            product = dot4(product, values, load4(rows, np.uint32(place + own)))
+        if D > 4 * WARP:
+            for k in range(own + 4 * WARP, D, 4 * WARP):
+                product = dot4(product, load4(rows, sample_row + k), load4(rows, place + k))
+        gradients[c] = warp_sum(product)
+        c = np.uint32(c + 1)
     cuda.syncthreads()
-    # Products: a warp has a word of the window.
-    for c in range(thread // WARP, last - first, cuda.blockDim.x // WARP):
-        if first + c != focus:
-            product = dot(rows, np.int64(slots[_place_in_ring(first + c, size)]) * D, sample_row, 0, D, lane)
-            if lane == 0:
-                gradients[c] = gradient(product, label, alpha)
+    c = lane
+    while c < n:
+        gradients[c] = gradient(gradients[c], label, alpha)
+        c = np.uint32(c + WARP)
     cuda.syncthreads()
-    # Updates: a thread has a column, so no thread reads what another one writes. With four columns, a thread would need
-    # more registers than it has.
-    for k in range(thread, D, cuda.blockDim.x):
-        value = sample_row[k]
-        change = float32(0)
-        for c in range(last - first):
-            if first + c != focus:
-                place = np.int64(slots[_place_in_ring(first + c, size)]) * D + k
-                change += gradients[c] * rows[place]
-                rows[place] += gradients[c] * value
-        cuda.atomic.add(W_out, sample * D + k, change)
+    # A thread reads and writes its own columns only.
+    k = own
+    while k < D:
+        if k >= 4 * WARP:
+            values = load4(rows, sample_row + k)
+        changes = ZEROS
+        c = np.uint32(0)
+        while c < n:
+            factor = gradients[c]
+            place = np.uint32(np.uint32(places[c]) + k)
+            row = load4(rows, place)
+            changes = plus4(changes, factor, row)
+            store4(rows, place, plus4(row, factor, values))
+            c = np.uint32(c + 1)
+        store4(rows, sample_row + k, changes)
+        k = np.uint32(k + 4 * WARP)
+    cuda.syncthreads()
+    # Threads side by side add to columns side by side.
+    k = lane
+    while k < D:
+        cuda.atomic.add(W_out, np.uint64(head + k), rows[np.uint32(sample_row + k)])
+        k = np.uint32(k + WARP)

@@ -40,6 +40,7 @@ from .updates import (
     ZEROS,
     add4,
     dot,
+    dot4,
     first_negative,
     gradient,
     learning_rate,
@@ -184,14 +185,6 @@ def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: A
 
 
 @device
-def _dot4(total: Any, x: Any, y: Any) -> Any:
-    """Return a number to which the product of two vectors of four is added, one after the other."""
-    for k in range(4):
-        total += x[k] * y[k]
-    return total
-
-
-@device
 def _read_negatives(memory: Batch, first: int, last: int, D: int, W_out: Any) -> None:
     """Copy the rows of some negatives to shared memory."""
     quarter = D // 4
@@ -218,10 +211,10 @@ def _compute_gradients(memory: Batch, first: int, last: int, B: int, size: int, 
             values = load4(memory.negatives, o * (D + 4) + k)
             row = b * (D + 4) + k
             products = (
-                _dot4(products[0], values, load4(memory.rows, row)),
-                _dot4(products[1], values, load4(memory.rows, row + D + 4)),
-                _dot4(products[2], values, load4(memory.rows, row + 2 * (D + 4))),
-                _dot4(products[3], values, load4(memory.rows, row + 3 * (D + 4))),
+                dot4(products[0], values, load4(memory.rows, row)),
+                dot4(products[1], values, load4(memory.rows, row + D + 4)),
+                dot4(products[2], values, load4(memory.rows, row + 2 * (D + 4))),
+                dot4(products[3], values, load4(memory.rows, row + 3 * (D + 4))),
             )
         gradients = (
             _repulsion(products[0], b, size, alpha),

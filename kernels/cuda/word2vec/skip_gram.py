@@ -13,11 +13,11 @@ import numpy as np
 from ...word2vec.text import PAD, Text, TrainingOptions
 from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, on_device, resident, upload
+from ..warp import WARP
 from . import full, par
 
-#: Threads per block, at most. FULL-W2V has fewer, because it needs more registers: `medium_kernel`.
+#: Threads per block of PAR-Word2Vec, at most.
 THREADS = 256
-FULL_THREADS = 128
 #: Blocks of a launch, at most. The more blocks are active, the older are the rows that a block reads.
 BLOCKS = 2048
 #: Mini-batches of a stretch. Longer documents are cut.
@@ -46,7 +46,7 @@ def train(
         return
     if method == "full":
         function = full.train_full
-        threads = min(FULL_THREADS, THREADS, D)
+        threads = WARP
     else:
         function = par.train_par
         threads = min(THREADS, D)

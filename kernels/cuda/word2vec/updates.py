@@ -45,6 +45,14 @@ def dot(A: Any, a: int, B: Any, b: int, D: int, lane: int) -> Any:
 
 
 @device
+def dot4(total: Any, x: Any, y: Any) -> Any:
+    """Return a number to which the product of two vectors of four is added, one after the other."""
+    for k in range(4):
+        total += x[k] * y[k]
+    return total
+
+
+@device
 def plus4(sums: Any, factor: Any, values: Any) -> Any:
     """Return four numbers to which a multiple of four others is added."""
     return (

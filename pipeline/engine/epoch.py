@@ -138,7 +138,9 @@ class _Engine:
         self._awaits_commit = False  # whether the last step is trained, but not committed yet
         self._pruning: Future[None] | None = None
         self.grid = self.algorithm if isinstance(self.algorithm, CellAlgorithm) else None
-        self.threads = sum(self._training_threads(worker) for worker in workers)
+        self.threads = sum(self._training_threads(worker, False) for worker in workers)
+        # A device trains more cells at the same time than its worker has threads.
+        self.at_once = sum(self._training_threads(worker, bool(worker.device)) for worker in workers)
         self.devices = describe_devices(self.needs, self.data, workers, self.grid is not None)
         # The choice of blocks does not depend on these, which are there for a while.
         if must_compile(self.needs.kernels, bool(self.devices)):
@@ -146,8 +148,10 @@ class _Engine:
         if executor.runs_here:
             self.plan = replace(self.plan, process=max(self.plan.process, peak_bytes("VmRSS")))
 
-    def _training_threads(self, worker: Capacity) -> int:
-        return worker.threads if self.grid is None else max(worker.threads, self.grid.threads)
+    def _training_threads(self, worker: Capacity, has_device: bool) -> int:
+        if self.grid is None:
+            return worker.threads
+        return self.grid.cells_at_once(worker.threads, has_device and self.needs.device != "cpu")
 
     # --- the run ---
 
@@ -399,8 +403,8 @@ class _Engine:
                 totals = add(totals, applied.totals)
                 sums = add(sums, applied.sums)
                 add_numbers(measured, applied.measured)
-            # All threads train a grid, or update blocks, at the same time.
-            training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
+            # The cells of a grid are trained, and blocks updated, by all threads at the same time.
+            training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.at_once
             seconds_merge += sweep.seconds_update + time.perf_counter() - merging - training
         metrics = self._reduce(step, totals, sums)
         # The requests of this process: those of this step, and those of the commit of the last one.

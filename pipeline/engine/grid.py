@@ -50,6 +50,9 @@ class CellAlgorithm(Algorithm[DataT, ChunkT]):
     The number of blocks P must be a power of two, and `Needs.ranges` must be 1.
     """
 
+    #: Number of cells that a CUDA device is wide enough for. A worker that has one trains so many at the same time.
+    device_cells: ClassVar[int] = 1
+
     @property
     def passes(self) -> int:
         """Number of times that a step trains each cell. `Cell.grid_pass` counts them."""
@@ -66,6 +69,11 @@ class CellAlgorithm(Algorithm[DataT, ChunkT]):
         if n & (n - 1):
             below = 1 << (n.bit_length() - 1)
             raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
+
+    def cells_at_once(self, threads: int, is_on_device: bool) -> int:
+        """Return how many cells a worker trains at the same time that has so many threads, on its device or not."""
+        least = self.device_cells if is_on_device else 1
+        return max(threads, self.threads, min(least, self.n_blocks))
 
     @abstractmethod
     def cell_memory(self, data: DataT) -> MemoryEstimate:

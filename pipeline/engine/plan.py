@@ -186,7 +186,9 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         largest = replace(largest, device=0)
     elif needs.device != "cpu":
         results = largest.state + largest.model + largest.delta
-        pinned = pinned_bytes(capacity.threads, capacity.threads * results)
+        is_grid = isinstance(algorithm, CellAlgorithm)
+        copying = algorithm.cells_at_once(capacity.threads, True) if is_grid else capacity.threads
+        pinned = pinned_bytes(copying, capacity.threads * results)
     needed = pinned + kept + largest.total * capacity.threads
     left = available - needed
     if left < 0:

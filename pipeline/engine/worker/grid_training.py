@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 from ....io.stores.store import Arrays
 from ....kernels.errors import DeviceError
 from ..algorithm import add, add_numbers
-from ..device import DeviceCounts, bring_back, takes_from_device
+from ..device import DeviceCounts, bring_back, runs_on_cuda, takes_from_device
 from ..grid import AnyCellAlgorithm, Cell, ChunkGridAlgorithm, Grid, GridAlgorithm
 from ..memory import UNLIMITED
 from .buffers import start
@@ -142,7 +142,9 @@ class GridTrainer:
         self._plan = plan
         self._address = address
         self._held = held
-        self._threads = max(threads, plan.algorithm.threads)
+        on_device = runs_on_cuda(plan.phase.job.needs.device)
+        # More threads than blocks in use would wait for each other's blocks.
+        self._threads = max(threads, min(plan.algorithm.cells_at_once(threads, on_device), plan.size))
         self._request_column = request_column
         self._on_trained = on_trained
         self._algorithm = plan.algorithm

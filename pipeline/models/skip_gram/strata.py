@@ -71,6 +71,8 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     row_arrays: ClassVar[tuple[str, ...]] = ("W_in",)
     column_arrays: ClassVar[tuple[str, ...]] = ("W_out",)
+    # A cell has up to eight thread blocks, each on a multiprocessor of its own, of which large devices have 132.
+    device_cells: ClassVar[int] = 16
 
     steps: int = 1  # of the whole training
     passage: int = 1024  # kept words among which repetitions of a word are thinned

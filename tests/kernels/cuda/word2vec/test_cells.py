@@ -1,5 +1,6 @@
 """A cell of strata on a device: one group is the CPU's cell, and several groups are the CPU's cells one by one."""
 
+import itertools
 import threading
 from types import SimpleNamespace
 from unittest import mock
@@ -126,6 +127,26 @@ def test_blocks_stay_on_the_device_for_a_step_and_the_vectors_are_those_of_sub_c
     assert step["device_launch_calls"] == 2 * 2 * 4  # each cell clears its count of diagonals, and trains
     assert step["device_download_calls"] == 4
     assert step["device_download_bytes"] == 2 * 16 * 64 * 4
+
+
+@on_device
+def test_a_worker_with_one_thread_trains_the_cells_of_a_stratum_at_the_same_time(tmp_path):
+    from corpusmill import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 1, words_per_topic=16, n_chunks=1, documents=20, length=20)
+    barrier, calls, launch = threading.Barrier(2, timeout=20), itertools.count(), cells.launch
+
+    def launch_when_all_are_there(*arguments, **options):
+        # The cells of the first stratum share no block.
+        if next(calls) < 2:
+            barrier.wait()
+        launch(*arguments, **options)
+
+    with mock.patch.object(cells, "launch", launch_when_all_are_there):
+        options = {"min_count": 1, "sample": 0, "epochs": 1, "n_blocks": 4, "threads": 1}
+        Word2Vec(8, 2, **options, device="cuda").fit(corpus, evaluate_every=0)
+    assert next(calls) > 4
+    assert not barrier.broken
 
 
 def test_blocks_that_do_not_fit_on_the_device_are_used_by_turns(tmp_path):

@@ -37,7 +37,9 @@ def train_register(stretches, text, options, D, W_in, W_out):
     for s in range(cuda.blockIdx.x, len(stretches), cuda.gridDim.x):
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
         for i in range(first, last):
+            cuda.syncthreads()
             full._draw_samples(i, text, options, samples)
+            cuda.syncthreads()
             window = max(start, i - reach), min(end, i + reach + 1), i
             alpha = learning_rate(options, np.int64(text.positions[i]))
             for k in range(options.negative + 1):

@@ -35,7 +35,7 @@ from numba import cuda, float32, int32
 from ...word2vec.text import TrainingOptions
 from ..jit import device, kernel
 from ..vectors import load4, store4
-from ..warp import WARP, first_where, warp_sum
+from ..warp import ALL_LANES, WARP, first_where, warp_sum
 from .updates import ZEROS, dot4, gradient, learning_rate, negative_at, plus4
 
 #: The largest window, and the most samples of a word: sizes of static shared arrays. They are multiples of four, so
@@ -95,8 +95,11 @@ def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out
             oldest = max(start, i - reach)
             if i + reach < end:
                 _enter(ring, i + reach, oldest, text.words, W_in)
+            # The slots are complete, and nobody uses the last word's samples any more.
+            cuda.syncthreads()
             _draw_samples(i, text, options, samples)
             n = _list_places(ring, oldest, min(end, i + reach + 1), i, places)
+            cuda.syncthreads()
             alpha = learning_rate(options, np.int64(text.positions[i]))
             for k in range(options.negative + 1):
                 sample = samples[np.uint32(k)]
@@ -139,7 +142,7 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
     cuda.syncthreads()
     if lane == 0:
         slots[_place_in_ring(i, size)] = slot
-        users[slot] += 1
+        users[slot] = 1 if is_new else users[slot] + 1
     if is_new:
         k = np.uint32(4 * lane)
         while k < D:
@@ -154,9 +157,12 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
 def _leave(ring: Any, i: int, words: Any, W_in: Any) -> None:
     """Free the slot of position i. Add what its row has changed by, unless a later position has the same word."""
     slots, users, rows, size, D = ring
-    cuda.syncthreads()
     slot = np.uint32(slots[_place_in_ring(i, size)])
-    if users[slot] == 1:
+    left = np.int32(0)
+    if cuda.threadIdx.x == 0:
+        left = np.int32(users[slot] - 1)
+        users[slot] = left
+    if cuda.shfl_sync(ALL_LANES, left, 0) == 0:
         place = slot * D
         head = np.int64(words[np.uint64(i)]) * D
         k = np.uint32(cuda.threadIdx.x)
@@ -164,19 +170,14 @@ def _leave(ring: Any, i: int, words: Any, W_in: Any) -> None:
             changed = rows[np.uint32(place + k)] - rows[np.uint32(place + size * D + k)]
             cuda.atomic.add(W_in, np.uint64(head + k), changed)
             k = np.uint32(k + WARP)
-    cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
-        users[slot] -= 1
 
 
 @device
 def _draw_samples(i: int, text: Any, options: Any, samples: Any) -> None:
     """List the word at position i and its negatives; each thread draws one."""
-    cuda.syncthreads()
     for k in range(cuda.threadIdx.x, options.negative + 1, cuda.blockDim.x):
         index = np.int64(text.positions[i]) * options.negative + k - 1
         samples[k] = text.words[i] if k == 0 else negative_at(options, index)
-    cuda.syncthreads()
 
 
 @device
@@ -186,7 +187,6 @@ def _list_places(ring: Any, first: int, last: int, focus: int, places: Any) -> i
         if i != focus:
             slot = ring.slots[_place_in_ring(i, ring.size)]
             places[np.uint32(i - first - (1 if i > focus else 0))] = slot * ring.D
-    cuda.syncthreads()
     return last - first - 1
 
 

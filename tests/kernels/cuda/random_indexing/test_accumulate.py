@@ -21,13 +21,13 @@ def _few_blocks():
         yield
 
 
-def small_case(order="permutation", weighting="uniform", dimension=41):
+def small_case(order="permutation", weighting="uniform", dimension=41, n=300, reach=3):
     rng = np.random.default_rng(0)
-    words = np.minimum(rng.geometric(0.25, 300) - 1, 9).astype(np.uint32)
-    chunk = make_chunk(0, np.array([0, 25, 26, 300]), words, group_tokens=40)
+    words = np.minimum(rng.geometric(0.25, n) - 1, 9).astype(np.uint32)
+    chunk = make_chunk(0, np.array([0, 25, 26, n]), words, group_tokens=40)
     kept = np.ones(10, bool)
     kept[2] = False
-    tokens, window = ri_text.prepare_tokens(chunk, kept, 3), ri_text.make_window(3, order, weighting)
+    tokens, window = ri_text.prepare_tokens(chunk, kept, reach), ri_text.make_window(reach, order, weighting)
     seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
     return tokens, window, seeds
 
@@ -54,6 +54,16 @@ def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
     some = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[2:5])
     np.testing.assert_array_equal(on_host(ri.accumulate(some, window, seeds, 41)), found[2:4])
+
+
+@on_device
+def test_neighbours_that_fill_the_queue_of_a_warp_are_added():
+    # A warp has hundreds of neighbours of a word, and several times 32 counters.
+    tokens, window, seeds = small_case(n=1000, reach=30)
+    for most_counted in (3, 9):
+        with mock.patch.multiple(ri, PIECE=1 << 10, COUNTED=most_counted):
+            found = on_host(ri.accumulate(tokens, window, seeds, 41))
+        np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
 
 
 @on_device

@@ -16,6 +16,7 @@ from ....io.stores.store import Arrays
 from ....io.words import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
+from ....kernels.nmf import products
 from ...engine.algorithm import (
     MAX_SHARDS,
     Address,
@@ -38,6 +39,7 @@ from .rows import (
     Rows,
     StreamedChunk,
     StreamedFactor,
+    add_column_products,
     add_row_products,
     by_row,
     gram_of,
@@ -45,7 +47,6 @@ from .rows import (
     n_rows_of,
     prepare,
     rows_of,
-    stream_chunk,
 )
 
 #: Step in the address of the draws of the first W. No real step has this number.
@@ -95,31 +96,31 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
         """Return the bytes of one sweep, or of the start from singular vectors, if that takes more."""
         item = np.dtype(self.dtype).itemsize
-        estimate = self._streamed_memory(chunk, item) if self.n_ranges > 1 else self._memory_of_whole(chunk, item)
-        if not self._starts_from_singular_vectors:
-            return estimate
-        start = begin_bytes(self.n_rows, chunk.documents, self.n_components)
-        # The first step also has the array that gives the first H.
-        started = item * self.n_components * (self._block_rows if self.n_ranges > 1 else self.n_rows)
-        return replace(estimate, model=estimate.model + started, scratch=max(estimate.scratch, start))
-
-    def _memory_of_whole(self, chunk: ChunkSize, item: int) -> MemoryEstimate:
-        factor = self.n_rows * self.n_components * item
+        is_whole = self.n_ranges == 1
+        factor = self.swept_rows * self.n_components * item
         copies_of_blocks = 1 if self.n_blocks == 1 else 2
         copies_of_W = copies_of_blocks
         if self.continues:
             copies_of_W += 1
         # Blocks share the Q of a sweep, but each has its own once the sums of two shards are merged.
-        gram = 8 * (1 + self.n_blocks) * self.n_components**2
+        gram = 8 * (1 + (self.n_blocks if is_whole else 1)) * self.n_components**2
+        scratch = 2 * (4 + item) * chunk.tokens + 16 * self.n_rows + 4 * self.n_components**2 * item
+        if not is_whole:
+            # Products with all blocks.
+            scratch += chunk.documents * self.n_components * item
+        if self._starts_from_singular_vectors:
+            # The first step also has the array that gives the first H.
+            copies_of_W += copies_of_blocks
+            scratch = max(scratch, begin_bytes(self.n_rows, chunk.documents, self.n_components))
         return MemoryEstimate(
-            # The chunk by row and by column, or by row and in slices.
+            # The chunk by row and by column, or by row and in slices, or in both orders.
             data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents,
             # H before and after the sweep.
             state=2 * chunk.documents * self.n_components * item,
             model=factor * copies_of_W,
-            # P of this chunk, P of the shard, and one that is merged; Q.
-            delta=3 * factor + gram,
-            scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_rows + 4 * self.n_components**2 * item,
+            # P of this chunk, P of the shard, and one that is merged; Q, which is in the state if there are ranges.
+            delta=3 * factor + (gram if is_whole else 3 * gram),
+            scratch=scratch,
             # The chunk by row and by column; H and W before and after a sweep, with their products; P of the shard, and
             # one that is merged; several blocks of W joined; Q.
             device=2 * ((8 + item) * chunk.tokens + 8 * chunk.documents + 8 * self.n_rows)
@@ -127,30 +128,14 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             + 3 * gram,
         )
 
-    def _streamed_memory(self, chunk: ChunkSize, item: int) -> MemoryEstimate:
-        rows = self._block_rows * self.n_components * item
-        gram = 8 * self.n_components**2
-        return MemoryEstimate(
-            # The chunk in both orders, and while it is read.
-            data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents + 16 * self.n_rows,
-            state=2 * chunk.documents * self.n_components * item + 2 * gram,
-            # A block before and after its update, with the rows that a previous model has seen.
-            model=(3 if self.continues else 2) * rows,
-            # P of the shard, one that is merged, and their sum; Q.
-            delta=3 * rows + 4 * gram,
-            scratch=chunk.documents * self.n_components * item
-            + 2 * (4 + item) * chunk.tokens
-            + 4 * self.n_components**2 * item,
-        )
-
     @property
-    def _block_rows(self) -> int:
-        return int(max(np.diff(self.bounds)))
+    def swept_rows(self) -> int:
+        """The rows of W that a task holds: all, or those of the largest block."""
+        return self.n_rows if self.n_ranges == 1 else int(max(np.diff(self.bounds)))
 
     def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
         """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
-        rows = self.n_rows if self.n_ranges == 1 else self._block_rows
-        factor = rows * self.n_components * np.dtype(self.dtype).itemsize
+        factor = self.swept_rows * self.n_components * np.dtype(self.dtype).itemsize
         return Needs(
             kernels={self.kernel_module},
             device=self.device,
@@ -174,9 +159,10 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             return
         shared = self.begin_shared(data, None)
 
+        exact = replace(self, dtype="float64")
+
         def chunks() -> Iterator[PreparedRows]:
-            stored = (data.read_chunk(index) for index in range(len(data.chunks)))
-            return (stream_chunk(chunk, self.n_rows, shared.get("idf"), "float64") for chunk in stored)
+            return (exact.streamed_chunk(data, index, shared) for index in range(len(data.chunks)))
 
         read = nndsvd(chunks, self.n_rows, self.n_components, self._fill)
         for block in blocks:
@@ -249,13 +235,18 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that sweeps take."""
         if self.n_ranges > 1:
-            return self.streamed_chunk(data, index, model)
+            return self.streamed_chunk(data, index, model.shared)
         return prepare(self.rows(data, index, model.shared), self.n_rows)
 
-    def streamed_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> StreamedChunk | np.ndarray:
-        """Read a chunk in the form for products with a block of a factor."""
-        stored = data.read_chunk(index, UNREAD) if isinstance(data, Corpus) else data.read_chunk(index)
-        return stream_chunk(stored, self.n_rows, model.shared.get("idf"), self.dtype)
+    def streamed_chunk(self, data: Corpus | Matrix, index: int, shared: Arrays) -> PreparedRows:
+        """Read a chunk in the form for products with a block of a factor. Dense rows stay as they are."""
+        if isinstance(data, Corpus) and "idf" not in shared:
+            chunk = data.read_chunk(index, UNREAD)
+            return StreamedChunk(chunk, chunk.n_documents, self.dtype)
+        rows = self.rows(data, index, shared)
+        if isinstance(rows, np.ndarray):
+            return rows
+        return StreamedChunk(products.transposed(rows, self.n_rows), len(rows.indptr) - 1, self.dtype)
 
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Set the number of a block's first row."""
@@ -289,16 +280,14 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and a number for their error."""
 
-    @abstractmethod
-    def add_columns(
-        self, A: StreamedChunk | np.ndarray, H: np.ndarray, block: int, model: ModelView, P: np.ndarray
-    ) -> None:
-        """Add the rows of a block to its P (rows, K), for H (D, K)."""
+    def add_columns(self, A: PreparedRows, H: np.ndarray, block: int, model: ModelView, P: np.ndarray) -> None:
+        """Add AᵀH of the words of a block to its P (rows, K), for H (D, K)."""
+        add_column_products(A, self.bounds[block], self.bounds[block + 1], H, P)
 
     # --- what sweeps of all losses use ---
 
     def range_deltas(
-        self, A: StreamedChunk | np.ndarray, H: np.ndarray, Q: np.ndarray, shard: Shard, model: ModelView
+        self, A: PreparedRows, H: np.ndarray, Q: np.ndarray, shard: Shard, model: ModelView
     ) -> list[Arrays]:
         """Return P of the shard so far for the words of a range, which is one block, and Q."""
         (block,) = shard.blocks
@@ -311,7 +300,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         self, model: ModelView, chunk: PreparedRows, state: Arrays | None, shard: Shard
     ) -> SweepResult:
         """Return P of the words of another range, and Q, which the first range has computed."""
-        assert isinstance(chunk, StreamedChunk | np.ndarray) and state is not None
+        assert state is not None
         return SweepResult(None, self.range_deltas(chunk, state["H"], state["Q"], shard, model), {})
 
     def first_rows(self, model: ModelView, chunk: PreparedRows, address: Address) -> np.ndarray:

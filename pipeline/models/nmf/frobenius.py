@@ -31,10 +31,8 @@ from .rows import (
     PreparedRows,
     Rows,
     SparseChunk,
-    StreamedChunk,
     StreamedFactor,
     SweptRows,
-    add_column_products,
     add_row_products,
     entries_of,
     form_of,
@@ -115,7 +113,6 @@ class FrobeniusFactorization(Factorization):
         before = self.first_rows(model, chunk, address) if state is None else state["H"]
         after: Arrays = {}
         if isinstance(W, StreamedFactor):
-            assert isinstance(chunk, StreamedChunk | np.ndarray)
             Q = np.zeros(S.shape) if shard.deltas is None else shard.deltas[0]["Q"]
             H, violation = self.update_streamed(chunk, W, S, before, Q)
             # Later ranges need the Q of the shard so far.
@@ -133,20 +130,14 @@ class FrobeniusFactorization(Factorization):
             sums["violation"] = np.float64(violation)
         return SweepResult(after, deltas, sums)
 
-    def add_columns(
-        self, A: StreamedChunk | np.ndarray, H: np.ndarray, block: int, model: ModelView, P: np.ndarray
-    ) -> None:
-        """Add rows of AᵀH."""
-        add_column_products(A, self.bounds[block], self.bounds[block + 1], H, P)
-
+    @abstractmethod
     def update_streamed(
-        self, A: StreamedChunk | np.ndarray, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: PreparedRows, W: AnyFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Update H, as `update_rows` does, with a W that is read block by block; return H and its violation.
 
         Q is changed. P is not: its blocks are made when the range that has them is swept.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs all of W")
 
     def sweep_rows(
         self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, deltas: list[Arrays] | None
@@ -338,7 +329,7 @@ class Hals(FrobeniusFactorization):
         return swept, S, inner, float(scratch.violation[0])
 
     def update_streamed(
-        self, A: StreamedChunk | np.ndarray, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: PreparedRows, W: AnyFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Sweep over the rows of H, once their products with all blocks are known."""
         scratch = nmf.make_scratch(self.n_components, self.dtype)
@@ -375,21 +366,17 @@ class FactorSolver(FrobeniusFactorization):
         """Return the next H (D, K), after one step of the solver; add to P and Q as the base class says."""
         # Only coordinate descent takes other forms.
         assert isinstance(A, products.SparseMatrix | np.ndarray)
-        H = H.copy()
-        R = np.zeros_like(H)
-        add_row_products(A, W, R)
-        self.update(R, S, H)
+        H, violation = self.update_streamed(A, W, S, H, Q)
         if isinstance(A, products.SparseMatrix):
             products.add_products(A.by_column, H, P)
         else:
             products.add_dense_column_products(A, H, P)
-        Q += np.triu(gram_matrix(H))
-        return H, 0.0
+        return H, violation
 
     def update_streamed(
-        self, A: StreamedChunk | np.ndarray, W: StreamedFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
+        self, A: PreparedRows, W: AnyFactor, S: np.ndarray, H: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Return the next H (D, K), from its products with W, whose blocks are read one by one; add to Q."""
+        """Return the next H (D, K), after one step of the solver; add to Q."""
         H = H.copy()
         R = np.zeros_like(H)
         add_row_products(A, W, R)

@@ -57,13 +57,6 @@ class KullbackLeibler(Factorization):
         """Read a chunk as sparse rows, because only non-zeros are ever divided."""
         return _sparse(super().rows(data, index, shared))
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
-        """Read a chunk as the base class does, dense rows too as sparse ones."""
-        found = super().load_chunk(data, index, model)
-        if self.n_ranges > 1 and isinstance(found, np.ndarray):
-            return StreamedChunk(products.transposed(_sparse(found), self.n_rows), len(found), self.dtype)
-        return found
-
     def sweep(
         self,
         model: ModelView,
@@ -101,10 +94,8 @@ class KullbackLeibler(Factorization):
         total = np.sum(entries, dtype=np.float64)
         return SweepResult(after, deltas, {"divergence": logarithms - total + S @ sum_of_rows, "norm": total})
 
-    def add_columns(
-        self, A: StreamedChunk | np.ndarray, H: np.ndarray, block: int, model: ModelView, P: np.ndarray
-    ) -> None:
-        """Add rows of (A / H·Wᵀ)ᵀH."""
+    def add_columns(self, A: PreparedRows, H: np.ndarray, block: int, model: ModelView, P: np.ndarray) -> None:
+        """Add (A / H·Wᵀ)ᵀH of the words of a block."""
         assert isinstance(A, StreamedChunk)
         ratio, _ = _ratios_of_block(A, H, self.bounds[block], self.bounds[block + 1], model.block(block)["W"])
         products.add_products(ratio, H, P)

@@ -106,18 +106,6 @@ class StreamedChunk:
         return sum(array.nbytes for array in self._stored if isinstance(array, np.ndarray))
 
 
-def stream_chunk(
-    stored: StoredRows, n_columns: int, idf: np.ndarray | None, dtype: str
-) -> "StreamedChunk | np.ndarray":
-    """Return a chunk as streamed products take it. Dense rows stay as they are."""
-    if isinstance(stored, Chunk) and idf is None:
-        return StreamedChunk(stored, stored.n_documents, dtype)
-    rows = rows_of(stored, idf, dtype)
-    if isinstance(rows, np.ndarray):
-        return rows
-    return StreamedChunk(products.transposed(rows, n_columns), len(rows.indptr) - 1, dtype)
-
-
 def _count_words(chunk: Chunk, first: int, stop: int, dtype: str) -> products.SparseRows:
     """Return how often some words occur in each document. The words of each group of documents ascend."""
     words, counted = [], []

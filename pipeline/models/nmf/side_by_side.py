@@ -46,23 +46,17 @@ from .deltas import FactorSums, cut_sums, shard_sums
 from .frobenius import Hals, l1_penalty
 from .rows import (
     AnyFactor,
-    Prepared,
-    Rows,
-    StreamedChunk,
+    PreparedRows,
     StreamedFactor,
     add_row_products,
-    by_row,
     columns_of,
     entries_of,
+    form_of,
     gram_of,
     n_rows_of,
     prepare_for_hals,
 )
 
-#: Rows of A as sweeps take them.
-PreparedCohorts = Prepared | StreamedChunk | np.ndarray
-#: Rows of A in row order, or those that are read for one block of W after another.
-AnyRows = Rows | StreamedChunk
 #: Columns of a cohort, unless one restart has more.
 COHORT_COLUMNS = 64
 #: Columns of all restarts that are trained at the same time, unless one restart has more.
@@ -130,7 +124,7 @@ class RestartScores(Scores):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
+class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
     """Restarts of coordinate descent, each with its own number of components and seed.
 
     A block has W (rows, active columns) of the ``restarts`` that the last epoch trained, side by side, and ``idle_W``
@@ -179,7 +173,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         total = sum(self.columns)
         widest = max(self.columns)
         active = self._most_active
-        rows = self.n_rows if self.n_ranges == 1 else int(max(np.diff(self.bounds)))
+        rows = self.factorizations[0].swept_rows
         # W, P and H of one cohort, or products of all rows with a block of W.
         cohort = self._cohort_columns if self.n_ranges == 1 else active
         grams = 8 * sum(K * K for K in self.columns)
@@ -207,8 +201,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
         item = np.dtype(self.factorizations[0].dtype).itemsize
         waiting = max(0, count_waiting(min(len(data.chunks), MAX_SHARDS)) - 1)
-        rows = self.n_rows if self.n_ranges == 1 else int(max(np.diff(self.bounds)))
-        kept = rows * self._most_active * item * waiting
+        kept = self.factorizations[0].swept_rows * self._most_active * item * waiting
         return Needs(kernels={"nmf.hals"}, kept=kept, ranges=self.n_ranges)
 
     @property
@@ -261,10 +254,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
             missing.add("violation")
         return [name for name in MEASURES if name not in missing]
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedCohorts:
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all cohorts."""
         if self.n_ranges > 1:
-            return self.factorizations[0].streamed_chunk(data, index, model)
+            return self.factorizations[0].streamed_chunk(data, index, model.shared)
         rows = self.factorizations[0].rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
             return rows
@@ -276,7 +269,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
     def sweep(
         self,
         model: ModelView,
-        chunk: PreparedCohorts,
+        chunk: PreparedRows,
         state: Arrays | None,
         shard: Shard,
         address: Address,
@@ -286,16 +279,14 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
             return self.factorizations[0].sweep_later_range(model, chunk, state, shard)
         active = self._active(model.shared)
         places = consecutive([self.columns[restart] for restart in active])
-        A = chunk if isinstance(chunk, StreamedChunk) else by_row(chunk)
         W = self._active_rows_of_all_blocks(model, active)
-        H = self._all_rows(active, state, A, W, model.shared, address)
+        H = self._all_rows(active, state, chunk, W, model.shared, address)
         squares = consecutive([self.columns[restart] ** 2 for restart in active])
         violation = np.zeros(len(self.factorizations))
         scratches = {K: nmf.make_scratch(K, H.dtype) for K in {self.columns[restart] for restart in active}}
         after: Arrays = {"H": H, "restarts": np.array(active)}
         sweeps = self.factorizations[0].sweeps
         if isinstance(W, StreamedFactor):
-            assert isinstance(chunk, StreamedChunk | np.ndarray)
             Q = np.zeros(squares[-1].stop) if shard.deltas is None else shard.deltas[0]["Q"]
             parts = self._parts(active, model.shared, W, [Q[square] for square in squares], scratches)
             R = np.empty_like(H)
@@ -307,36 +298,28 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
             # Later ranges need the Q of the shard so far.
             after["Q"] = Q.copy()
             deltas = self.factorizations[0].range_deltas(chunk, H, Q, shard, model)
-            return SweepResult(after, deltas, self._sums(active, places, chunk, H, violation))
-        assert not isinstance(chunk, StreamedChunk)
-        P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), shard.deltas)
-        done = 0
-        for cohort in cohorts(self.columns, active):
-            where = slice(places[done].start, places[done + len(cohort) - 1].stop)
-            products = np.ascontiguousarray(P[:, where])
-            factor = np.ascontiguousarray(W[:, where])
-            grams = [Q[square] for square in squares[done : done + len(cohort)]]
-            parts = self._parts(cohort, model.shared, factor, grams, scratches)
-            nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, sweeps)
-            for restart, part in zip(cohort, parts, strict=True):
-                violation[restart] = part.scratch.violation[0]
-            P[:, where] = products
-            done += len(cohort)
-        return SweepResult(after, cut_sums(self.bounds, P, Q), self._sums(active, places, chunk, H, violation))
-
-    def _sums(
-        self, active: list[int], places: list[slice], chunk: PreparedCohorts, H: np.ndarray, violation: np.ndarray
-    ) -> Arrays:
-        """Return what a sweep adds to the errors: the norm of the rows, and the penalties of H."""
+        else:
+            swept = form_of(chunk)
+            P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), shard.deltas)
+            done = 0
+            for cohort in cohorts(self.columns, active):
+                where = slice(places[done].start, places[done + len(cohort) - 1].stop)
+                products = np.ascontiguousarray(P[:, where])
+                factor = np.ascontiguousarray(W[:, where])
+                grams = [Q[square] for square in squares[done : done + len(cohort)]]
+                parts = self._parts(cohort, model.shared, factor, grams, scratches)
+                nmf.sweep_side_by_side(swept, factor, parts, H, where.start, products, sweeps)
+                for restart, part in zip(cohort, parts, strict=True):
+                    violation[restart] = part.scratch.violation[0]
+                P[:, where] = products
+                done += len(cohort)
+            deltas = cut_sums(self.bounds, P, Q)
+        entries = entries_of(chunk)
         penalty = np.zeros(len(self.factorizations))
         for restart, where in zip(active, places, strict=True):
             penalty[restart] = l1_penalty(self.factorizations[restart].penalties[2], H[:, where])
-        entries = entries_of(chunk)
-        return {
-            "norm": np.float64(nmf.inner_product(entries, entries)),
-            "penalty": penalty,
-            "violation": violation,
-        }
+        norm = np.float64(nmf.inner_product(entries, entries))
+        return SweepResult(after, deltas, {"norm": norm, "penalty": penalty, "violation": violation})
 
     def _active(self, shared: Arrays) -> list[int]:
         """Return the restarts of the next epoch."""
@@ -350,7 +333,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         return admit(self.columns, going, waiting, self.max_columns)
 
     def _all_rows(
-        self, active: list[int], state: Arrays | None, A: AnyRows, W: AnyFactor, shared: Arrays, address: Address
+        self, active: list[int], state: Arrays | None, A: PreparedRows, W: AnyFactor, shared: Arrays, address: Address
     ) -> np.ndarray:
         """Return a new H (D, K) of all active restarts before the sweep."""
         if state is not None and state["restarts"].tolist() == active:
@@ -362,7 +345,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedCohorts]):
         return np.concatenate(parts, axis=1)
 
     def _rows(
-        self, restart: int, state: Arrays | None, A: AnyRows, W: AnyFactor, shared: Arrays, address: Address
+        self, restart: int, state: Arrays | None, A: PreparedRows, W: AnyFactor, shared: Arrays, address: Address
     ) -> np.ndarray:
         """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
         if state is not None and restart in state["restarts"]:

@@ -19,7 +19,6 @@ from ..models.base.saved import SavedModel, clean_name, read_model_meta, read_na
 from ..models.base.text import TextEstimator
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
-from ..models.nmf.factorization import parts_of_rows
 from ..models.registry import load_model, model_of_run
 from .table import Distributions
 
@@ -180,9 +179,7 @@ def _distributions_of_lda(estimator: LDA) -> Distributions:
 
 def _distributions_of_nmf(estimator: NMF) -> Distributions:
     W = estimator._W
-    parts = [scipy.sparse.csr_matrix(rows) for rows in parts_of_rows(W)]
-    by_word = scipy.sparse.vstack(parts, format="csr")
-    return Distributions(by_word, 0.0, W.sum(axis=0, dtype=np.float64), estimator.topic_sizes_)
+    return Distributions(W, 0.0, W.sum(axis=0, dtype=np.float64), estimator.topic_sizes_)
 
 
 def corpus_of(model: ExploredModel, given: str | None) -> Corpus | None:

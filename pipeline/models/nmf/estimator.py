@@ -395,7 +395,8 @@ class NMF(RestartedEstimator, TopicModel):
         names = self._names()
         topics: list[Topic] = []
         heaviest_of = heaviest_rows(self._W, n_words)
-        for k, (size, heaviest) in enumerate(zip(self.topic_sizes_.tolist(), heaviest_of, strict=True)):
+        for k, (size, (numbers, weights)) in enumerate(zip(self.topic_sizes_.tolist(), heaviest_of, strict=True)):
+            heaviest = zip(numbers.tolist(), weights.tolist(), strict=True)
             words: list[TopicWord] = [{"word": names[v], "weight": weight} for v, weight in heaviest]
             topics.append({"topic": k, "size": size, "words": words})
         return topics

@@ -328,16 +328,20 @@ def parts_of_rows(W: np.ndarray) -> Iterator[np.ndarray]:
     return (W[first : first + step] for first in range(0, len(W), step))
 
 
-def heaviest_rows(W: np.ndarray, n: int) -> list[list[tuple[int, float]]]:
-    """Return the n largest entries of each column of a factor (V, K), and the numbers of their rows: K lists."""
-    found: list[list[tuple[int, float]]] = [[] for _ in range(W.shape[1])]
+def heaviest_rows(W: np.ndarray, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return, for each column of a factor (V, K), the numbers of the rows of its n largest entries, and these entries.
+
+    Of equal entries, the first rows come first.
+    """
+    found = [(np.empty(0, np.int64), np.empty(0, W.dtype)) for _ in range(W.shape[1])]
     first = 0
     for rows in parts_of_rows(W):
         for k, column in enumerate(np.ascontiguousarray(rows.T)):
             own = top_indices(column, n)
-            found[k] += zip((first + own).tolist(), column[own].tolist(), strict=True)
-            # Of equal entries, the first rows come first: sorting keeps their order.
-            found[k] = sorted(found[k], key=lambda entry: -entry[1])[:n]
+            numbers = np.concatenate([found[k][0], first + own])
+            entries = np.concatenate([found[k][1], column[own]])
+            best = top_indices(entries, n)
+            found[k] = numbers[best], entries[best]
         first += len(rows)
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill import LDA, NMF, DataError, RandomIndexing, Word2Vec, ingest
+from corpusmill import LDA, NMF, DataError, FastRP, Node2Vec, RandomIndexing, Word2Vec, ingest, ingest_graph
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.pipeline.engine.algorithm import recut
 from corpusmill.pipeline.engine.epoch import train
@@ -51,6 +51,14 @@ def corpus(tmp_path_factory):
     words = np.array([f"w{number}" for number in range(len(weights))])
     documents = words[rng.choice(len(words), (600, 60), p=weights / weights.sum())].tolist()
     return ingest(documents, tmp_path_factory.mktemp("corpus") / "corpus", chunk_tokens=6_000)
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    nodes = rng.integers(0, 8_000, (40_000, 2))
+    edges = scipy.sparse.coo_array((np.ones(len(nodes)), nodes.T), (8_000, 8_000)).tocsr()
+    return ingest_graph(edges, tmp_path_factory.mktemp("graph") / "graph", directed=True, chunk_edges=10_000)
 
 
 @pytest.fixture
@@ -223,6 +231,7 @@ LARGE = {
     "nmf": NMF(500),
     "nmf-one-block": NMF(500, n_blocks=1),
     "nmf-extrapolated": NMF(500, extrapolate=True),
+    "nmf-extrapolated-nndsvd": NMF(500, extrapolate=True, init="nndsvd"),
     "nmf-nndsvd": NMF(500, init="nndsvd"),
     "nmf-kl": NMF(500, solver="mu", beta_loss="kullback-leibler"),
     "nmf-restarts": NMF(300, restarts=3),
@@ -230,13 +239,18 @@ LARGE = {
     "random-indexing-retrained": RandomIndexing(4_000, retrain=1),
     "word2vec": Word2Vec(3000),
     "word2vec-full": Word2Vec(3000, method="full"),
+    "node2vec": Node2Vec(vector_size=3000),
+    "fastrp": FastRP(20_000),
+    "fastrp-one-block": FastRP(20_000, n_blocks=1),
 }
 
 
 @pytest.mark.filterwarnings("ignore:.*choose at most")
 @pytest.mark.parametrize("case", LARGE)
-def test_each_remedy_that_a_refusal_names_is_enough_alone(case, corpus):
+def test_each_remedy_that_a_refusal_names_is_enough_alone(case, corpus, graph):
     estimator = LARGE[case]
+    if case.startswith("fastrp"):
+        corpus = graph
     algorithm = estimator._algorithm(corpus)
     cut = estimator._cut(algorithm, corpus, None)
     rng = random.Random(case)

@@ -28,7 +28,7 @@ from ...engine.memory import memory_limits, processor_limits
 from ...formatting import format_bytes
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Worker
 
 #: A worker with less memory than this has little left for data after its libraries are loaded.
 WORKER_BYTES = 1 << 30
@@ -39,6 +39,11 @@ SETTINGS_OF_WIDTHS = {
     128: "NUMBA_CPU_NAME=nehalem and NUMBA_CPU_FEATURES=+avx,+fma",
     256: "NUMBA_CPU_NAME=haswell and NUMBA_CPU_FEATURES=+avx2,+fma",
 }
+
+#: Settings of Dask that plans of memory assume, which workers have if corpusmill starts them.
+SETTINGS_OF_WORKERS = " ".join(
+    f"DASK_DISTRIBUTED__WORKER__MEMORY__{name}" for name in ("PAUSE=0.9", "SPILL=False", "TARGET=False")
+)
 
 
 class Finding(TypedDict):
@@ -269,7 +274,20 @@ def check_workers(client: "Client") -> str:
         raise Advice(f"{text}; without a memory limit: start them with --memory-limit, so that runs can be planned")
     if smallest < WORKER_BYTES:
         raise Advice(f"{text}; one has only {format_bytes(smallest)}: use fewer workers or raise memory_limit")
+    if not all(client.run(keeps_results).values()):
+        raise Advice(
+            f"{text}, {format_bytes(smallest)} each; some pause at less than 90% of it, or write results to disk, so a "
+            f"run that fits may fail: start workers with {SETTINGS_OF_WORKERS}"
+        )
     return f"{text}, {format_bytes(smallest)} each"
+
+
+def keeps_results(dask_worker: "Worker") -> bool:
+    """Return whether a worker has the settings of Dask that plans of memory assume. Runs on a worker."""
+    memory = dask_worker.memory_manager
+    # Each is False, or a share of the limit.
+    writes = bool(memory.memory_spill_fraction or memory.memory_target_fraction)
+    return not writes and (memory.memory_pause_fraction or 1) >= 0.9
 
 
 def differences_on_cluster(client: "Client") -> str:

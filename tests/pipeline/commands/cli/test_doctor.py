@@ -8,12 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dask
 import pytest
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.commands.actions import doctor, tiny_models
 from corpusmill.pipeline.commands.actions.doctor import Scratch, find
 from corpusmill.pipeline.engine.device import has_cuda
 from corpusmill.pipeline.models.nmf.estimator import NMF
+from distributed import Client, LocalCluster
 from helpers.groups import write_groups, write_limit
 from helpers.models import kernel_modules
 from helpers.narrow_registers import NARROW
@@ -109,7 +111,6 @@ def test_an_object_store_without_conditions_is_a_problem(bucket, s3_with, trait)
 
 def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
     client = cluster_of(1)
-    assert outcome(doctor.check_workers, client)[0] == "fine"
     ours = client.get_versions(packages=list(doctor.SHARED))["client"]
     theirs = {"host": ours["host"], "packages": {**ours["packages"], "numpy": "1.0"}}
     text = doctor.version_differences(ours, {"scheduler": ours, "tcp://a": theirs, "tcp://b": theirs})
@@ -119,6 +120,20 @@ def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
     # Each process has its own memory, as each machine has its own /tmp.
     status, text = outcome(doctor.check_store, client, Store("memory://runs"))
     assert (status, "all machines share" in text) == ("problem", True)
+
+
+def test_workers_that_pause_early_or_write_to_disk_are_named_with_the_settings_that_help():
+    cases = (((0.9, False, False), "fine"), ((0.8, False, False), "advice"), ((0.9, 0.7, False), "advice"))
+    for (pause, spill, target), expected in cases:
+        memory = {"pause": pause, "spill": spill, "target": target, "terminate": False}
+        with (
+            dask.config.set({f"distributed.worker.memory.{name}": value for name, value in memory.items()}),
+            LocalCluster(n_workers=1, processes=False, memory_limit="2GiB", dashboard_address=":0") as cluster,
+            Client(cluster) as client,
+        ):
+            status, text = outcome(doctor.check_workers, client)
+        assert status == expected, text
+        assert ("DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=0.9" in text) == (status == "advice")
 
 
 def test_workers_with_vectors_of_other_widths_are_named_with_the_setting_that_makes_them_alike():

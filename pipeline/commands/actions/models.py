@@ -8,7 +8,9 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.messages import other_case
 from ....io.stores.corpus import Corpus
+from ....io.stores.store import Store
 from ...models.base.estimator import Estimator
+from ...models.base.in_use import model_in_use
 from ...models.base.saved import read_model_meta
 from ...models.base.text import HasWordVectors
 from ...models.base.topics import TopicModel
@@ -87,11 +89,12 @@ def _check_words(model_url: str, words: Iterable[str], vocabulary: "Container[st
             raise DataError(f"{model_url}: the word {word!r} is not in the vocabulary of this model{hint}")
 
 
-def check_stored(model_url: str, corpus_url: str = "", part: str = "train") -> None:
-    """Raise DataError if a model or a corpus is missing. This needs no cluster, which takes seconds to start."""
-    read_model_meta(model_url)
+def check_stored(model_url: str, corpus_url: str = "", part: str = "train") -> int:
+    """Return the size of a model; raise DataError if it or a corpus is missing. This needs no cluster."""
+    meta = read_model_meta(model_url)
     if corpus_url:
         Corpus(corpus_url, part)
+    return Store(model_in_use(model_url)).size(meta["arrays"])
 
 
 def evaluate(

@@ -121,8 +121,8 @@ def evaluate(
     from ..actions.models import check_stored
     from ..actions.models import evaluate as evaluate_model
 
-    check_stored(model, corpus, part)
-    with open_session(config, as_json) as session:
+    model_bytes = check_stored(model, corpus, part)
+    with open_session(config, as_json, model_bytes=model_bytes) as session:
         facts = evaluate_model(model, corpus, part, session.client, method, measures)
     show.result(facts, as_json, lambda: show.evaluation(facts))
 
@@ -186,8 +186,8 @@ def transform(
 
     facts: Facts
     # With --into, CORPUS may be a file.
-    check_stored(model, corpus if into is None else "", part)
-    with open_session(config, as_json) as session:
+    model_bytes = check_stored(model, corpus if into is None else "", part)
+    with open_session(config, as_json, model_bytes=model_bytes) as session:
         estimator = load_model(model)
         if into is not None:
             from ...cells.anndata import annotate_file

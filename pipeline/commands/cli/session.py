@@ -55,18 +55,25 @@ def load_config(
 
 @contextmanager
 def open_session(
-    config: "Config", as_json: bool, compare_versions: bool = True, nbytes: float = math.inf
+    config: "Config", as_json: bool, compare_versions: bool = True, nbytes: float = math.inf, model_bytes: int = 0
 ) -> Iterator[Session]:
     """Start or connect to the configured cluster, and show progress unless the output is JSON.
 
     ``compare_versions`` warns of workers that have other versions of the libraries. If the command reads fewer than
-    SMALL_BYTES, ``nbytes``, it starts no workers, unless the configuration says how many.
+    SMALL_BYTES, ``nbytes``, it starts no workers, unless the configuration says how many. It starts so few that each
+    can hold the model that it applies, ``model_bytes``. If none can, this process maps the model from files.
     """
+    from ...engine.memory import MODEL_SHARE, memory_limit, processor_count
     from ...views.progress import display
 
     debug = click.get_current_context().find_root().params["debug"]
     cluster = config.cluster
     needs_no_workers = cluster.is_left_to_us and nbytes < SMALL_BYTES
+    if cluster.is_left_to_us and model_bytes:
+        n_workers = int(MODEL_SHARE * memory_limit() / model_bytes)
+        needs_no_workers |= n_workers == 0
+        if n_workers < processor_count():
+            cluster = cluster.model_copy(update={"n_workers": n_workers})
     with ExitStack() as stack:
         if cluster.kind == "synchronous" or needs_no_workers:
             # Dask is not even imported, which would take a third of a second.

@@ -3,10 +3,15 @@
 import json
 from pathlib import Path
 
+import click
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF, ingest
+from corpusmill.pipeline.commands.actions.models import check_stored
+from corpusmill.pipeline.commands.cli.main import cli
+from corpusmill.pipeline.commands.cli.session import load_config, open_session
+from corpusmill.pipeline.engine import memory
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.command_line import error_line
 
@@ -35,6 +40,26 @@ def test_evaluate_scores_and_transform_writes_weights(trained, call):
     assert pq.read_table("weights").num_rows == 1
     code, _, err = call("evaluate", "run/model", "few", "--part", "train", *settings[:2])
     assert (code, "few: nothing to score: no document has two words" in error_line(err)) == (4, True)
+
+
+def test_a_model_that_no_worker_can_hold_is_mapped_by_one_process(trained, call, monkeypatch):
+    expected = json.loads(call("evaluate", "run/model", "corpus", "--config", "my.yaml", "--json")[1])
+    size = check_stored("run/model")
+    monkeypatch.setattr(memory, "memory_limit", lambda: 3 * size)
+    code, _, err = call("evaluate", "run/model", "corpus")
+    assert (code, "cluster" in err) == (0, False)
+    assert json.loads(call("evaluate", "run/model", "corpus", "--json")[1]) == expected
+
+
+@pytest.mark.slow
+def test_no_more_workers_start_than_can_hold_the_model(trained, call, monkeypatch):
+    monkeypatch.setattr(memory, "memory_limit", lambda: 4 << 30)
+    monkeypatch.setattr(memory, "processor_count", lambda: 3)
+    with click.Context(cli) as context:
+        context.params["debug"] = False
+        with open_session(load_config((), ()), True, model_bytes=500 << 20) as session:
+            workers = session.client.scheduler_info()["workers"].values()
+            assert [worker["nthreads"] for worker in workers] == [1, 1]
 
 
 def test_a_finished_run_stands_for_its_model(trained, call):

@@ -142,17 +142,23 @@ class EmptyArrays:
         if size <= self._left:
             self._left -= size
             return np.empty(shape, dtype)
-        try:
-            with tempfile.TemporaryFile(prefix="corpusmill-") as file:
-                if hasattr(os, "posix_fallocate"):
-                    # Without space, the system would kill this process later.
-                    os.posix_fallocate(file.fileno(), 0, size)
-                return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
-        except OSError as error:
-            raise DataError(
-                f"a model of this size needs {format_bytes(size)} in {tempfile.gettempdir()} ({error.strerror}): free "
-                f"space there, choose another folder (TMPDIR), or use a machine with more memory"
-            ) from error
+        with naming_the_space(size, "a model of this size needs"), tempfile.TemporaryFile(prefix="corpusmill-") as file:
+            if hasattr(os, "posix_fallocate"):
+                # Without space, the system would kill this process later.
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
+
+
+@contextlib.contextmanager
+def naming_the_space(size: int, what: str) -> Iterator[None]:
+    """Raise DataError with the bytes that a temporary file needs if it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{what} {format_bytes(size)} in {tempfile.gettempdir()} ({error.strerror or error}): free space there, "
+            f"choose another folder (TMPDIR), or use a machine with more memory"
+        ) from error
 
 
 def return_freed_memory() -> None:

@@ -3,7 +3,7 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,9 @@ from ..models.base.in_use import model_in_use
 from ..models.base.saved import SavedModel, clean_name, read_model_meta, read_names, write_names
 from ..models.base.text import TextEstimator
 from ..models.lda.estimator import LDA
+from ..models.lda.word_topics import gather_rows, heaviest_entries, list_entries
 from ..models.nmf.estimator import NMF
+from ..models.nmf.factorization import heaviest_rows, parts_of_rows
 from ..models.registry import load_model, model_of_run
 from .table import Distributions
 
@@ -167,19 +169,33 @@ def _meta_of_run(url: str) -> JsonObject:
 
 def _distributions_of_lda(estimator: LDA) -> Distributions:
     model = estimator.model_
-    parts = []
     totals = model.shared["totals"].astype(np.float64)
-    for block in model.blocks:
-        shape = (len(block["row_ptr"]) - 1, len(totals))
-        parts.append(scipy.sparse.csr_matrix((block["counts"], block["topics"], block["row_ptr"]), shape))
-    by_word = parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
     prior = float(model.shared["beta"])
-    return Distributions(by_word, prior, totals + prior * by_word.shape[0], estimator.topic_sizes_)
+    n_words = model.vocabulary.num_rows
+
+    def weighted(weights: np.ndarray) -> np.ndarray:
+        sums = np.zeros(n_words)
+        for words, topics, counts in list_entries(model.blocks):
+            sums += np.bincount(words, counts * weights[topics], n_words)
+        return sums
+
+    def entries(words: np.ndarray) -> np.ndarray:
+        block = gather_rows(words, model.blocks)
+        shape = (len(words), len(totals))
+        return scipy.sparse.csr_matrix((block["counts"], block["topics"], block["row_ptr"]), shape).toarray()
+
+    heaviest = partial(heaviest_entries, model.blocks, len(totals))
+    return Distributions(prior, totals + prior * n_words, estimator.topic_sizes_, heaviest, weighted, entries)
 
 
 def _distributions_of_nmf(estimator: NMF) -> Distributions:
     W = estimator._W
-    return Distributions(W, 0.0, W.sum(axis=0, dtype=np.float64), estimator.topic_sizes_)
+
+    def weighted(weights: np.ndarray) -> np.ndarray:
+        return np.concatenate([rows @ weights for rows in parts_of_rows(W)])
+
+    totals = W.sum(axis=0, dtype=np.float64)
+    return Distributions(0.0, totals, estimator.topic_sizes_, partial(heaviest_rows, W), weighted, W.__getitem__)
 
 
 def corpus_of(model: ExploredModel, given: str | None) -> Corpus | None:

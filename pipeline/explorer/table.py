@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ import scipy.sparse
 
 from ...io.errors import DataError
 from ...io.stores.store import Arrays, Store
-from ..models.nmf.factorization import heaviest_rows, parts_of_rows
 from ..models.vectors.similarity import top_indices
 from .layout import map_points, reduce_dimensions, spread_circles, squared_distances
 
@@ -55,55 +54,41 @@ class TopicTable(NamedTuple):
 
 
 class Distributions(NamedTuple):
-    """The topics of a model, and what is added to entries that are not stored. V words, K topics.
+    """The topics of a model of V words and K topics, of which a part is in memory at a time."""
 
-    A dense array may be mapped from a file, because it does not fit into memory.
-    """
-
-    by_word: scipy.sparse.csr_matrix | np.ndarray  # (V, K): counts, or weights
     prior: float  # added to each count; 0 for models without a prior
     totals: np.ndarray  # (K,) float64: sum of each topic, priors included
     sizes: np.ndarray  # (K,) float64: share of each topic
+    #: Returns, for each topic, this number of its words, heaviest first, and their counts or weights.
+    heaviest: Callable[[int], Iterable[tuple[np.ndarray, np.ndarray]]]
+    #: Returns, for each word, the sum over the topics of its count times this weight (K,) of the topic: (V,).
+    weighted: Callable[[np.ndarray], np.ndarray]
+    #: Returns the counts or weights of some words in each topic: (n, K).
+    entries: Callable[[np.ndarray], np.ndarray]
 
     def rows(self, words: np.ndarray) -> np.ndarray:
         """Return the probability of some words in each topic: (n, K) float32."""
-        found = self.by_word[words]
-        dense = (found if isinstance(found, np.ndarray) else found.toarray()).astype(np.float32)
+        dense = self.entries(words).astype(np.float32)
         return (dense + np.float32(self.prior)) / np.maximum(self.totals, 1e-12).astype(np.float32)
-
-    def heaviest(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the heaviest words of each topic, and their counts or weights."""
-        if isinstance(self.by_word, np.ndarray):
-            yield from heaviest_rows(self.by_word, TABLE_WORDS)
-            return
-        by_topic = self.by_word.tocsc()
-        for entries in map(slice, by_topic.indptr, by_topic.indptr[1:]):
-            weights = by_topic.data[entries]
-            best = top_indices(weights, TABLE_WORDS)
-            yield by_topic.indices[entries][best], weights[best]
-
-    def overall(self) -> np.ndarray:
-        """Return the probability of each word in the model: (V,) float32."""
-        weights = self.sizes / np.maximum(self.totals, 1e-12)
-        parts = parts_of_rows(self.by_word) if isinstance(self.by_word, np.ndarray) else [self.by_word]
-        return np.concatenate([rows @ weights for rows in parts]).astype(np.float32)
 
 
 def build_table(model: Distributions) -> TopicTable:
     """Return the best words of each topic, and its place on the map. A hundred million entries take some seconds."""
-    n_words, n_topics = model.by_word.shape
+    n_topics = len(model.totals)
     pointers = [0]
     kept_words: list[np.ndarray] = []
     kept_weights: list[np.ndarray] = []
-    for (found, weights), total in zip(model.heaviest(), model.totals, strict=True):
+    for (found, weights), total in zip(model.heaviest(TABLE_WORDS), model.totals, strict=True):
         kept_words.append(found[weights > 0])
         kept_weights.append((weights[weights > 0] + model.prior) / max(total, 1e-12))
         pointers.append(pointers[-1] + len(kept_words[-1]))
     word_ptr = np.array(pointers)
     words = np.concatenate(kept_words).astype(np.int32)
     probabilities = np.concatenate(kept_weights).astype(np.float32)
-    overall = model.overall()
-    roots = scipy.sparse.csr_matrix((np.sqrt(probabilities), words, word_ptr), shape=(n_topics, n_words))
+    overall = model.weighted(model.sizes / np.maximum(model.totals, 1e-12)).astype(np.float32)
+    # Other words change no distance.
+    used, columns = np.unique(words, return_inverse=True)
+    roots = scipy.sparse.csr_matrix((np.sqrt(probabilities), columns, word_ptr), shape=(n_topics, len(used)))
     features = reduce_dimensions(roots)
     radii = np.sqrt(np.maximum(model.sizes, 0) * COVERED / np.pi)
     xy = map_points(features, model.sizes)

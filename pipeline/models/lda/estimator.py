@@ -28,7 +28,7 @@ from .algorithm import ENOUGH_DOCUMENTS, LdaAlgorithm, document_bins
 from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
 from .minibatch import MinibatchGibbs
 from .samplers import SAMPLERS, choose
-from .word_topics import PreviousTopics, gather_rows, list_entries, merge_models, top_words
+from .word_topics import PreviousTopics, gather_rows, heaviest_entries, list_entries, merge_models
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -390,7 +390,8 @@ class LDA(TopicModel):
         norms = model.shared["totals"] + beta * model.vocabulary.num_rows
         sizes = self.topic_sizes_.tolist()
         topics: list[Topic] = []
-        for k, pairs in enumerate(top_words(model.blocks, self._n_topics, n_words)):
+        for k, (found, counts) in enumerate(heaviest_entries(model.blocks, self._n_topics, n_words)):
+            pairs = zip(found.tolist(), counts.tolist(), strict=True)
             words: list[TopicWord] = [
                 {"word": names[v].as_py(), "probability": float((count + beta) / norms[k])} for v, count in pairs
             ]

@@ -20,7 +20,7 @@ from ....kernels.lda.esca import log_likelihood
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...topics import WordList
 from .inference import TrainedTopics, score_by_completion
-from .word_topics import gather_rows, kernel_blocks, stored_blocks, top_words
+from .word_topics import gather_rows, heaviest_entries, kernel_blocks, stored_blocks
 
 #: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
@@ -88,11 +88,12 @@ class TopicScores(Scores):
         """Return size and top words of the largest topics."""
         totals = model.shared["totals"] - model.shared["seeded"]
         shares = totals / max(1, totals.sum())
-        best = top_words(stored_blocks(model, self.bounds), self.n_topics, _SHOWN_WORDS, self._word_order(model))
+        blocks = stored_blocks(model, self.bounds)
+        best = list(heaviest_entries(blocks, self.n_topics, _SHOWN_WORDS, self._word_order(model)))
         names = data.vocabulary["word"]
         lists = []
         for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:
-            words = [names[word].as_py() for word, _ in best[k]]
+            words = [names[word].as_py() for word in best[k][0].tolist()]
             lists.append(WordList(f"{shares[k]:.1%}", words))
         return lists
 

@@ -134,14 +134,14 @@ def _copy_rows(block: Arrays, rows: np.ndarray) -> Arrays:
     return {"row_ptr": row_ptr, "topics": topics, "counts": counts}
 
 
-def top_words(
+def heaviest_entries(
     blocks: Iterable[Arrays], n_topics: int, n_words: int, word_order: np.ndarray | None = None
-) -> list[list[tuple[int, int]]]:
-    """Return for each topic the ``n_words`` (word, count) pairs of largest count. Equal counts are ordered by word.
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield for each topic the ``n_words`` words of largest count, and these counts. Equal counts are ordered by word.
 
     ``word_order`` (V,) is the word of each row of the blocks, by default its number.
     """
-    best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
+    best = Entries(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
     for rows, topics, counts in list_entries(blocks):
         least = 1
         while True:
@@ -152,14 +152,14 @@ def top_words(
             rows, topics, counts = rows[kept], topics[kept], counts[kept]
             least *= 2
         words = rows if word_order is None else word_order[rows]
-        order = np.lexsort((words, -counts.astype(np.int64), topics))
-        topic_ptr = np.searchsorted(topics[order], np.arange(n_topics + 1))
-        for k in range(n_topics):
-            last = min(topic_ptr[k] + n_words, topic_ptr[k + 1])
-            largest = order[topic_ptr[k] : last]
-            best[k] += zip(words[largest].tolist(), counts[largest].tolist(), strict=True)
-    # Each group of words contributed its own largest counts.
-    return [sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:n_words] for pairs in best]
+        found = Entries(*map(np.concatenate, zip(best, (words, topics, counts), strict=True)))
+        order = np.lexsort((found.words, -found.counts.astype(np.int64), found.topics))
+        topic_ptr = np.searchsorted(found.topics[order], np.arange(n_topics + 1))
+        is_kept = np.arange(len(order)) < topic_ptr[found.topics[order]] + n_words
+        best = Entries(*(array[order[is_kept]] for array in found))
+    topic_ptr = np.searchsorted(best.topics, np.arange(n_topics + 1))
+    for own in map(slice, topic_ptr, topic_ptr[1:]):
+        yield best.words[own], best.counts[own]
 
 
 # --- deltas ---

@@ -282,8 +282,7 @@ class NMF(RestartedEstimator, TopicModel):
         self, algorithm: AnyAlgorithm, data: Corpus | Matrix, previous: SavedModel | None
     ) -> Callable[[int], AnyAlgorithm] | None:
         """Cut W into ranges, of which tasks on the CPU hold one. Results of some options depend on all of W."""
-        needs_all = self.extrapolate or self.device == "cuda"
-        if needs_all or type(algorithm) not in STREAMED:
+        if self.extrapolate or self.device == "cuda" or type(algorithm) not in STREAMED:
             return None
 
         def cut(n: int) -> AnyAlgorithm:

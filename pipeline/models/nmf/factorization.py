@@ -41,7 +41,6 @@ from .rows import (
     StreamedFactor,
     add_column_products,
     add_row_products,
-    by_row,
     gram_of,
     inverse_document_frequency,
     n_rows_of,
@@ -307,7 +306,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return the H (D, K) of a chunk before its first sweep."""
         if self.continues:
             W = self.factor(model, "W")
-            return self.fold_in(chunk if self.n_ranges > 1 else by_row(chunk), W, gram_of(W, self.gram))[0]
+            return self.fold_in(chunk, W, gram_of(W, self.gram))[0]
         if "start" not in model.block(0):
             return self.random_first_rows(n_rows_of(chunk), address)
         H = np.zeros((n_rows_of(chunk), self.n_components), self.dtype)

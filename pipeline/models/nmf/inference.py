@@ -22,7 +22,7 @@ from ..base.saved import TrainedModel
 from ..base.sparse_rows import select_tokens, split_mask
 from ..vectors.similarity import top_indices
 from .factorization import Factorization
-from .rows import AnyFactor, PreparedRows, Rows, StoredRows, by_row, gram_of, rows_of
+from .rows import AnyFactor, PreparedRows, StoredRows, by_row, gram_of, rows_of
 
 #: Share of a document's words that a score leaves to their overall frequency.
 BACKGROUND = 0.05
@@ -120,10 +120,6 @@ class FactorScores(Scores):
         some = W[:n_rows] if isinstance(W, np.ndarray) else W.first(n_rows)
         return some, gram_of(some, self.algorithm.gram)
 
-    def scored_chunk(self, chunk: PreparedRows, W: AnyFactor) -> Rows | PreparedRows:
-        """Return a chunk in the form for products with W."""
-        return by_row(chunk) if isinstance(W, np.ndarray) else chunk
-
     def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordList]:
         """Return the heaviest words of the first components; no lists for a matrix, which has no words."""
         if not isinstance(data, Corpus):
@@ -166,7 +162,7 @@ class FrobeniusScores(FactorScores):
             return {}
         A = by_row(chunk)
         W, S = self.scored_rows(model, data.n_words)
-        H, inner = self.algorithm.fold_in(self.scored_chunk(chunk, W), W, S)
+        H, inner = self.algorithm.fold_in(chunk, W, S)
         norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 

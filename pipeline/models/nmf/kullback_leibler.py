@@ -34,7 +34,7 @@ class DivergenceScores(FactorScores):
             return {}
         A = _sparse(by_row(chunk))
         W, S = self.scored_rows(model, data.n_words)
-        divergence = self.algorithm.fold_in(self.scored_chunk(chunk, W), W, S)[1]
+        divergence = self.algorithm.fold_in(chunk, W, S)[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
@@ -134,10 +134,7 @@ class KullbackLeibler(Factorization):
         self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and their divergence."""
-        if isinstance(A, StreamedChunk | products.SparseRows):
-            chunk = A
-        else:
-            chunk = _sparse(by_row(A))
+        chunk = A if isinstance(A, StreamedChunk) else _sparse(by_row(A))
         H = np.ones((n_rows_of(A), self.n_components), self.dtype)
         for _ in range(sweeps):
             _multiply(chunk, W, S, H)

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....io.errors import DataError
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf.products import GROUP_ROWS
 from ....kernels.nmf.sums import gram_matrix
-from ...formatting import format_bytes
+from ...engine.memory import naming_the_space
 from .rows import PreparedRows, StreamedFactor, add_column_products, add_row_products, gram_of, n_rows_of
 
 #: Step in the address of the draws of this module. No real step has this number.
@@ -126,14 +125,8 @@ class _FileOfRows:
 
     def write(self, first: int, rows: np.ndarray) -> None:
         self._file.seek(8 * first * self.columns)
-        try:
+        with naming_the_space(8 * len(self.factor) * self.columns, "singular vectors of this size need three times"):
             rows.tofile(self._file)
-        except OSError as error:
-            raise DataError(
-                f"singular vectors of {format_bytes(8 * len(self.factor) * self.columns)} do not fit into "
-                f"{tempfile.gettempdir()}, where three such files are needed: free space there, choose another folder "
-                f"(TMPDIR), or init='random'"
-            ) from error
 
     def multiply(self, matrix: np.ndarray) -> "_FileOfRows":
         """Return the product with a matrix (columns, m)."""

@@ -170,9 +170,9 @@ def form_of(prepared: PreparedRows) -> SweptRows:
     return prepared
 
 
-def by_row(prepared: PreparedRows) -> Rows:
+def by_row(prepared: PreparedRows | Rows) -> Rows:
     """Return prepared rows in row order."""
-    if isinstance(prepared, np.ndarray):
+    if isinstance(prepared, np.ndarray | products.SparseRows):
         return prepared
     return prepared.by_row
 
@@ -181,11 +181,8 @@ def n_rows_of(rows: Rows | PreparedRows) -> int:
     """Return the number of documents or samples, in whichever form their rows are."""
     if isinstance(rows, StreamedChunk):
         return rows.n_rows
-    if not isinstance(rows, products.SparseRows):
-        rows = by_row(rows)
-    if isinstance(rows, products.SparseRows):
-        return len(rows.indptr) - 1
-    return len(rows)
+    rows = by_row(rows)
+    return len(rows.indptr) - 1 if isinstance(rows, products.SparseRows) else len(rows)
 
 
 def entries_of(prepared: PreparedRows) -> np.ndarray:
@@ -283,11 +280,11 @@ def add_row_products(A: PreparedRows | Rows, W: AnyFactor, R: np.ndarray) -> Non
                 products.add_transposed_products(A.part(first, stop), rows, R)
         return
     assert not isinstance(A, StreamedChunk)
-    dense_or_sparse: Rows = A if isinstance(A, products.SparseRows) else by_row(A)
-    if isinstance(dense_or_sparse, products.SparseRows):
-        products.add_products(dense_or_sparse, W, R)
+    given = by_row(A)
+    if isinstance(given, products.SparseRows):
+        products.add_products(given, W, R)
     else:
-        products.add_dense_products(dense_or_sparse, W, R)
+        products.add_dense_products(given, W, R)
 
 
 def add_column_products(A: PreparedRows, first: int, stop: int, H: np.ndarray, P: np.ndarray) -> None:

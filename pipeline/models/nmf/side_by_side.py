@@ -67,8 +67,6 @@ MEASURES = ("error", "relative_error", "penalised_error", "violation")
 TOTALS = ("explained", "penalty", "violation")
 #: Arrays of a block that a trained model keeps. Those after W are only in blocks of several restarts.
 BLOCK_ARRAYS = ("W", "restarts", "idle_W", "idle_restarts")
-#: Arrays of a block that name the restarts of the two others.
-LISTS = ("restarts", "idle_restarts")
 
 
 def admit(columns: Sequence[int], active: Sequence[int], waiting: Iterable[int], max_columns: int) -> list[int]:
@@ -158,9 +156,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
     @property
     def _cohort_columns(self) -> int:
         """The most columns of a cohort."""
-        widest = max(self.columns)
-        active = min(sum(self.columns), max(self.max_columns, widest))
-        return min(active, max(COHORT_COLUMNS, widest))
+        return min(self._most_active, max(COHORT_COLUMNS, *self.columns))
 
     @cached_property
     def _squares(self) -> list[slice]:
@@ -226,8 +222,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
         """Set the number of a block's first row. If it was several, it has their equal lists one after another."""
-        lists = {name: np.array([*dict.fromkeys(arrays[name].tolist())], np.int64) for name in LISTS}
-        return arrays | lists | {"first_row": np.int64(self.bounds[block])}
+        found = arrays | {"first_row": np.int64(self.bounds[block])}
+        for name in ("restarts", "idle_restarts"):
+            found[name] = np.array([*dict.fromkeys(arrays[name].tolist())], np.int64)
+        return found
 
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and which restarts begin."""

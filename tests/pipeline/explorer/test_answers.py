@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,10 +13,14 @@ import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.explore import open_page
+from corpusmill.pipeline.explorer import table
 from corpusmill.pipeline.explorer.documents import DocumentTable
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
-from corpusmill.pipeline.explorer.model import ExploredModel
+from corpusmill.pipeline.explorer.model import ExploredModel, _distributions_of_lda, _distributions_of_nmf
 from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
+from corpusmill.pipeline.models.base.saved import TrainedModel
+from corpusmill.pipeline.models.lda import word_topics
+from corpusmill.pipeline.models.nmf import factorization
 
 SEA = "Ship sea sailor harbour wave storm anchor"
 BREAD = "Bread oven flour baker dough crust yeast"
@@ -33,6 +38,44 @@ def folder(tmp_path_factory):
     assert len(corpus.chunks) > 2
     LDA(3, max_iter=20, random_state=1, doc_topic_prior=0.1).fit(corpus).save(str(folder / "lda"))
     return folder
+
+
+def large_model(kind):
+    """Return a model of 10 or 12 MB without a zero."""
+    rng = np.random.default_rng(0)
+    V, K = 40_000, 50
+    words = pa.table({"word": [f"w{v}" for v in range(V)], "term_frequency": np.ones(V, np.int64)})
+    if kind == "nmf":
+        W = rng.random((V, 2 * K), np.float32)[:, :K].copy()
+        model, blocks, shared = NMF(K), {"W": W}, {"Q": np.eye(K), "S": W.T @ W}
+    else:
+        counts = rng.integers(1, 100, V * K, np.int32)
+        topics = np.tile(np.arange(K, dtype=np.uint16), V)
+        totals = counts.reshape(V, K).sum(axis=0)
+        model, blocks = LDA(K), {"row_ptr": K * np.arange(V + 1), "topics": topics, "counts": counts}
+        shared = {"totals": totals, "alpha": np.ones(K), "beta": np.float64(0.1), "seeded": np.zeros(K)}
+    model.model_ = TrainedModel([blocks], shared, words, {})
+    return model
+
+
+@pytest.mark.parametrize("kind", ["nmf", "lda"])
+def test_the_table_of_a_model_takes_much_less_memory_than_the_model(kind, monkeypatch):
+    model = large_model(kind)
+    monkeypatch.setattr(table, "TABLE_WORDS", 20)
+    monkeypatch.setattr(factorization, "PART_BYTES", 1 << 18)
+    monkeypatch.setattr(word_topics, "LISTED_ENTRIES", 1 << 14)
+    distributions = {"nmf": _distributions_of_nmf, "lda": _distributions_of_lda}[kind]
+    tracemalloc.start()
+    found = table.build_table(distributions(model))
+    list(model.topics(100))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6e6
+    dense = model.components_ if kind == "nmf" else model.model_.blocks[0]["counts"].reshape(-1, 50).T
+    for topic in range(50):
+        ids = found.words[found.word_ptr[topic] : found.word_ptr[topic + 1]]
+        np.testing.assert_array_equal(ids, np.argsort(-dense[topic], kind="stable")[: len(ids)])
+        assert len(ids) == 20
 
 
 def finished(explorer):

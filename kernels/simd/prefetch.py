@@ -7,16 +7,17 @@ from numba.extending import intrinsic
 
 from .lowering import I32, BaseContext, Lowering, Signature, TypingContext, Values, call, element_pointer
 
-#: Arguments of ``llvm.prefetch``: the line will be read, stay in all caches, and holds data.
+#: Arguments of ``llvm.prefetch``: the line will be read, stays in all caches or all but the smallest, and holds data.
 READ = I32(0)
 KEEP = I32(3)
+KEEP_IN_LARGER = I32(2)
 DATA = I32(1)
 
 
-def prefetch_pointer(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+def prefetch_pointer(builder: ir.IRBuilder, pointer: ir.Value, keep: ir.Constant = KEEP) -> None:
     """Emit the instruction that loads the cache line of a pointer."""
     address = builder.bitcast(pointer, cgutils.voidptr_t)
-    call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, KEEP, DATA])
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, keep, DATA])
 
 
 @intrinsic

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 
 from ..simd.aligned import CACHE_LINE_BYTES
 from ..simd.lowering import I32, BaseContext, Lowering, Signature, TypingContext, Values, call, lane_constants
-from ..simd.prefetch import prefetch_pointer
+from ..simd.prefetch import KEEP_IN_LARGER, prefetch_pointer
 from ..simd.tiles import BITS, ROWS, Memory, Tile, fma, index_type, memories, splat
 
 #: Numbers in a vector.
@@ -88,12 +88,12 @@ def store_strip(typingctx: TypingContext, strip: Tile, array: types.Array, i: ty
 
 @intrinsic
 def prefetch_strip(typingctx: TypingContext, array: types.Array, i: types.Integer) -> Lowering:
-    """Prefetch the cache lines of ``array[i:i + STRIP]``."""
+    """Prefetch the cache lines of ``array[i:i + STRIP]``: not into the smallest cache, which the rows in use fill."""
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         array, i = memories(context, builder, signature, values)
         for number in range(0, STRIP, FLOATS_PER_LINE):
-            prefetch_pointer(builder, builder.gep(array.data, [array.index(i, number)]))
+            prefetch_pointer(builder, builder.gep(array.data, [array.index(i, number)]), KEEP_IN_LARGER)
         return context.get_dummy_value()
 
     return types.void(array, index_type(i)), codegen

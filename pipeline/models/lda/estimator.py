@@ -9,7 +9,8 @@ import numpy as np
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
-from ....io.words import find_word_ids
+from ....io.words import find_word_ids, merge_vocabularies
+from ....kernels.chunk import as_int32
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.algorithm import AnyAlgorithm, recut
 from ...engine.data import cut_blocks
@@ -224,11 +225,18 @@ class LDA(TopicModel):
     def _algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
         """Return the algorithm that trains on a corpus.
 
-        Raises ValueError if the corpus lacks a seed word, or if the previous model has another number of topics.
+        Raises ValueError if the corpus lacks a seed word, if the previous model has another number of topics, or if a
+        word has 2^31 tokens or more.
         """
         n_words = data.n_words
         seeds: tuple[tuple[int, int, int], ...] = ()
         warn_of_data(data, self.n_components, previous)
+        vocabulary = data.vocabulary
+        if previous is not None:
+            vocabulary = merge_vocabularies(vocabulary, previous.vocabulary).table
+        # All tokens of a word may have the same topic.
+        frequency = vocabulary["term_frequency"].to_numpy()
+        as_int32(frequency, "tokens of the most frequent word (leave it out by max_df or stop_words)")
         if previous is None:
             seeds = self._seed_counts(data)
         else:

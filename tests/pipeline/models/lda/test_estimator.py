@@ -5,6 +5,7 @@ import shutil
 from operator import attrgetter
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
@@ -170,6 +171,20 @@ def write_toy_documents(store, n):
 def test_parameters_out_of_range_are_refused(corpus, parameters, message):
     with pytest.raises(ValueError, match=message):
         small(**parameters).fit(corpus)
+
+
+def test_a_word_whose_count_might_not_fit_32_bits_is_refused(tmp_path):
+    corpus = write_toy_corpus(str(tmp_path))
+    first = small(max_iter=1).fit(corpus)
+    table = corpus.vocabulary
+    for added, fit in ((1, small().fit), (0, first.partial_fit)):
+        frequency = np.full(table.num_rows, (1 << 31) - 1 + added)
+        corpus.vocabulary = table.set_column(1, "term_frequency", pa.array(frequency))
+        with pytest.raises(
+            ValueError, match=r"2,147,48\d,\d+ tokens of the most frequent word \(leave it out by max_df"
+        ):
+            fit(corpus)
+    small()._algorithm(corpus)
 
 
 def test_parameters_as_in_scikit_learn():

@@ -186,8 +186,9 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
         largest = replace(largest, device=0)
     elif needs.device != "cpu":
         results = largest.state + largest.model + largest.delta
-        is_grid = isinstance(algorithm, CellAlgorithm)
-        copying = algorithm.cells_at_once(capacity.threads, True) if is_grid else capacity.threads
+        copying = capacity.threads
+        if isinstance(algorithm, CellAlgorithm):
+            copying = algorithm.cells_at_once(copying, True)
         pinned = pinned_bytes(copying, capacity.threads * results)
     needed = pinned + kept + largest.total * capacity.threads
     left = available - needed

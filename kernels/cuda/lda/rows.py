@@ -138,7 +138,7 @@ def find_entry(
     votes = cuda.popc(ballot(ends[0] <= x) & own) + cuda.popc(ballot(ends[1] <= x) & own)
     # Rounding can put x above the sum of the last lane.
     mine = np.uint32(min(votes, LANES - 1))
-    last = np.uint32(max(mine, 1) - 1)  # the lane before
+    last = np.uint32(mine - 1 if mine > 0 else 0)  # the lane before
     before_a = cuda.shfl_sync(ALL_LANES, ends[0], np.uint32(group + last // 2))
     before_b = cuda.shfl_sync(ALL_LANES, ends[1], np.uint32(group + last // 2))
     before = before_b if last % 2 else before_a

@@ -245,8 +245,8 @@ def _make_accumulate(is_tiled: bool) -> Compiled:
                 j = np.uint32(j - n_offsets)
                 i = np.uint32(i + 1)
         cuda.syncthreads()
-        for k in range(thread - lane, n_counted * n_offsets, cuda.blockDim.x):
-            e = np.uint32(k + lane)
+        for before in range(thread - lane, n_counted * n_offsets, cuda.blockDim.x):
+            e = np.uint32(before + lane)
             w = np.uint32(e // n_offsets)
             j = np.uint32(e % n_offsets)
             times = sums[np.uint32(width + j * most_counted + w)] if w < n_counted else 0

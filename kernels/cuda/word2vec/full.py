@@ -127,11 +127,11 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
     # Other threads may still use the window as it was.
     cuda.syncthreads()
     slot = np.uint32(size)
-    for first in range(oldest, i, WARP):
-        j = first + lane
+    for head in range(oldest, i, WARP):
+        j = head + lane
         earlier = first_where(j < i and words[np.uint64(j)] == word)
         if earlier < WARP:
-            slot = np.uint32(slots[_place_in_ring(first + earlier, size)])
+            slot = np.uint32(slots[_place_in_ring(head + earlier, size)])
     # There is always a free one: the window has no more positions than the ring has slots.
     first = np.uint32(0)
     is_new = slot == size
@@ -220,8 +220,8 @@ def _train_sample(
         if own < D:
             product = dot4(product, values, load4(rows, np.uint32(place + own)))
         if D > 4 * WARP:
-            for k in range(own + 4 * WARP, D, 4 * WARP):
-                product = dot4(product, load4(rows, sample_row + k), load4(rows, place + k))
+            for further in range(own + 4 * WARP, D, 4 * WARP):
+                product = dot4(product, load4(rows, sample_row + further), load4(rows, place + further))
         gradients[c] = warp_sum(product)
         c = np.uint32(c + 1)
     cuda.syncthreads()

@@ -354,7 +354,7 @@ def test_random_indexing_downloads_the_sums_of_a_shard_once():
     text = {"text": tokens.text.nbytes, "occurrences": tokens.occurrences.nbytes, "seeds": seeds.nbytes // 3 * 4}
     assert first.uploads == small | text
     assert first.downloads == {"overflow": 4}
-    assert first.launches == {"clear": 2, "accumulate": 1, "add_integers": 1}
+    assert first.launches == {"clear": 2, "accumulate_piece": 1, "add_integers": 1}
     assert first.waits == {"overflow": 1}
     # The next chunk of the shard is added on the device.
     again = Traffic(add)

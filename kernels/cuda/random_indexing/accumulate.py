@@ -198,36 +198,26 @@ def _make_accumulate(is_tiled: bool) -> Compiled:
     ) -> None:
         words, occurrences = text
         offsets, shifts, weights = window
-        # Indices without a sign: Numba lets the others count from the end, and looks at each of them.
+        # Without a sign: Numba lets other indices count from the end, and looks at each of them.
         thread = np.uint32(cuda.threadIdx.x)
         lane = np.uint32(thread % WARP)
         n_threads = np.uint32(cuda.blockDim.x)
         n_offsets = np.uint32(len(offsets))
-        dimension = out.shape[1]
         p = np.uint64(cuda.blockIdx.x % len(pieces))
         column = cuda.blockIdx.x // len(pieces) * width
         first = pieces[p, np.uint64(1)]
         n_occurrences = np.uint32(pieces[p, np.uint64(2)] - first)
         # Words are numbered by falling frequency.
         n_words = np.uint32(seeds.n_words)
-        n_counted = np.uint32(0)
-        if n_occurrences >= COUNT_FROM:
-            n_counted = np.uint32(min(most_counted, seeds.n_words))
-        place = (dimension, shifts, weights, column, width)
+        n_counted = np.uint32(min(most_counted, seeds.n_words) if n_occurrences >= COUNT_FROM else 0)
+        place = (out.shape[1], shifts, weights, column, width)
         sums = cuda.shared.array(0, int32)
         queues = cuda.shared.array(QUEUES, int32)
         own = np.uint32(thread // WARP * QUEUE)
-        k = np.uint32(4 * thread)
-        end = np.uint32(width + (n_counted > 0) * most_counted * len(offsets))
-        while k < end:
-            store4(sums, k, (int32(0), int32(0), int32(0), int32(0)))
-            k = np.uint32(k + 4 * n_threads)
+        _clear_numbers(sums, width + (n_counted > 0) * most_counted * len(offsets), thread)
         cuda.syncthreads()
         # Neighbouring threads have neighbours of the same occurrence, which are next to each other in the text.
-        i = np.uint32(thread // n_offsets)
-        j = np.uint32(thread % n_offsets)
-        i_step = np.uint32(n_threads // n_offsets)
-        j_step = np.uint32(n_threads % n_offsets)
+        i, j = np.uint32(thread // n_offsets), np.uint32(thread % n_offsets)
         n_queued = np.uint32(0)
         n_rounds = np.uint32((n_occurrences * n_offsets + n_threads - 1) // n_threads)
         for _ in range(n_rounds):
@@ -239,34 +229,53 @@ def _make_accumulate(is_tiled: bool) -> Compiled:
                     w = n_words
             # Other numbers are padding between documents.
             n_queued = _add_later(is_tiled, sums, queues, own, n_queued, w < n_words, w, j, 1, seeds, place, lane)
-            j = np.uint32(j + j_step)
-            i = np.uint32(i + i_step)
-            if j >= n_offsets:
-                j = np.uint32(j - n_offsets)
-                i = np.uint32(i + 1)
+            i, j = _next_neighbour(i, j, n_threads, n_offsets)
+        # The counters are complete. Now the seeds of counted words are added.
         cuda.syncthreads()
-        for before in range(thread - lane, n_counted * n_offsets, cuda.blockDim.x):
+        for before in range(thread - lane, n_counted * n_offsets, n_threads):
             e = np.uint32(before + lane)
-            w = np.uint32(e // n_offsets)
-            j = np.uint32(e % n_offsets)
+            w, j = np.uint32(e // n_offsets), np.uint32(e % n_offsets)
             times = sums[np.uint32(width + j * most_counted + w)] if w < n_counted else 0
             n_queued = _add_later(is_tiled, sums, queues, own, n_queued, times > 0, w, j, times, seeds, place, lane)
         if lane < n_queued:
             _add_queued(is_tiled, sums, queues, np.uint32(own + 2 * lane), seeds, place)
         cuda.syncthreads()
-        row = out[pieces[p, np.uint64(0)]]
-        end = np.uint32(min(width, dimension - column))
-        k = thread
-        while k < end:
-            number = sums[k]
-            if number:
-                cuda.atomic.add(row, np.uint32(column + k), number)
-            k = np.uint32(k + n_threads)
+        _add_sums(sums, out[pieces[p, np.uint64(0)]], column, min(width, out.shape[1] - column), thread)
 
     return accumulate_piece
 
 
 _ACCUMULATE = {is_tiled: _make_accumulate(is_tiled) for is_tiled in (False, True)}
+
+
+@device
+def _next_neighbour(i: np.uint32, j: np.uint32, step: np.uint32, n_offsets: np.uint32) -> tuple[np.uint32, np.uint32]:
+    """Return occurrence and offset of the neighbour that is ``step`` after the one of occurrence i and offset j."""
+    i = np.uint32(i + step // n_offsets)
+    j = np.uint32(j + step % n_offsets)
+    if j >= n_offsets:
+        return np.uint32(i + 1), np.uint32(j - n_offsets)
+    return i, j
+
+
+@device
+def _clear_numbers(numbers: DeviceArray, n: int, thread: np.uint32) -> None:
+    """Set the first n numbers to zero, and up to three after them."""
+    k = np.uint32(4 * thread)
+    while k < n:
+        store4(numbers, k, (int32(0), int32(0), int32(0), int32(0)))
+        k = np.uint32(k + 4 * cuda.blockDim.x)
+
+
+@device
+def _add_sums(sums: DeviceArray, row: DeviceArray, column: int, n: int, thread: np.uint32) -> None:
+    """Add the first n sums to a row of the result, from a column on."""
+    k = thread
+    while k < n:
+        number = sums[k]
+        if number:
+            cuda.atomic.add(row, np.uint32(column + k), number)
+        k = np.uint32(k + cuda.blockDim.x)
 
 
 @device

@@ -34,7 +34,7 @@ SPILLS = {
     # and half of a multiprocessor's warps can be active on 8.0 and 9.0, instead of three eighths.
     "lda.esca._make_kernel.draw": 32,
     # The paper's baseline without shared memory.
-    "papers.full_register.train_register": 8,
+    "papers.full_register.train_register": 16,
 }
 #: Registers per thread of the kernels that take more than 64.
 REGISTERS = {

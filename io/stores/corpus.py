@@ -118,9 +118,14 @@ class Corpus:
         self.title = self.url
         self.part = part
         if not self.store.exists("corpus.json"):
-            for kind in ("graph", "matrix"):
+            ways = {
+                "graph": "`corpusmill export MODEL OUT --format vectors` writes the vectors of nodes (in Python, "
+                "model.transform(graph))",
+                "matrix": "NMF takes it in Python, such as model.transform(Matrix(URL))",
+            }
+            for kind, way_out in ways.items():
                 if self.store.exists(f"{kind}.json"):
-                    raise DataError(f"{self.url}: this is a {kind}, and a corpus is needed here")
+                    raise DataError(f"{self.url}: this is a {kind}, and a corpus is needed here; {way_out}")
             if self.store.is_local and Path(self.store.path).is_file():
                 raise DataError(
                     f"{self.url}: this is a file, and a corpus is needed here; make one of it: "

@@ -80,6 +80,11 @@ class DataRef(NamedTuple):
         return open_data(self.url, self.part)
 
 
+def unit_of(kind: str) -> str:
+    """Return what training counts on data of this kind, in the plural."""
+    return "edges" if kind == "graph" else "tokens"
+
+
 def count_shards(n_chunks: int, most: int) -> int:
     """Return the number of shards, each of equally many consecutive chunks, except for the last one."""
     return -(-n_chunks // -(-n_chunks // most))

@@ -20,7 +20,7 @@ from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.store import DATA_KINDS, Arrays, JsonObject, check_free
 from ...kernels.errors import DeviceError
 from .algorithm import AnyAlgorithm, Metrics, add, add_numbers, cut_of, nbytes, recut
-from .data import TrainingData, count_shards, equal_blocks, reference, shard_chunks
+from .data import TrainingData, count_shards, equal_blocks, reference, shard_chunks, unit_of
 from .events import (
     CellsTrained,
     Described,
@@ -206,6 +206,7 @@ class _Engine:
                 idle=self._idle_warning(),
                 history=tuple(self.rows),
                 devices=self.devices,
+                unit=unit_of(self.data.kind),
                 compiles=bool(self.plan.compiling),
             )
         )

@@ -21,6 +21,7 @@ class RunStarted:
     idle: str = ""  # warning that some workers will be idle (too few shards), with advice; empty if none
     history: tuple[Metrics, ...] = ()  # metrics of the epochs that were committed before
     devices: str = ""  # how many CUDA devices train, and how their deltas are merged; empty if none
+    unit: str = "tokens"  # what ``tokens`` are: the edges of a graph
     compiles: bool = False  # whether the kernels are compiled first: the cache of this machine does not have them
 
 

@@ -43,6 +43,8 @@ FORMER_FIELDS = {"n_ranges": 1, "max_shards": None, "rounds": 1}
 #: The metadata of a field that was added later. At its default, it is not part of the fingerprint.
 ADDED = {"added": True}
 LOCK = "run.lock"
+#: What a run writes below its URL, except HEAD, and the model and the report, which are replaced when training ends.
+CONTENT = ("run.json", "metrics.jsonl", "epochs", "base", "walks", "restarts", "mlflow.json")
 BUSY = "another process is training this run; wait for it or choose another run"
 
 #: The name of a step's folder: the step, and its owner.
@@ -229,6 +231,22 @@ class RunStore:
         with acquire_lock(self.store, LOCK, BUSY):
             self.store.delete_leftovers()
             yield
+
+    def delete(self, but: str) -> None:
+        """Delete the `CONTENT` of the run, if there is one, and no other file there, such as the data ``but``."""
+        if not self.store.exists("run.json"):
+            return
+        with self.locked():
+            # HEAD stays, with the fencing token of its owner: a process that was paused must not take itself for the
+            # owner.
+            self.take_over(is_new=True)
+            with contextlib.suppress(DataError):  # a damaged run.json
+                # A run's own copy of edges. Other runs have none, so a graph in their folder is not theirs.
+                graph = self.store.child("graph").absolute
+                if Store(self.meta["data"]["url"]).absolute == graph != Store(but).absolute:
+                    self.store.delete("graph")
+            for name in CONTENT:
+                self.store.delete(name)
 
     def take_over(self, is_new: bool = False) -> "OwnedRun":
         """Become the owner of the run, and forget all steps of it if ``is_new``. Needs the lock.

@@ -61,7 +61,7 @@ class Display:
                 # A command may train several models one after another.
                 self._note = ""
             case EpochFinished():
-                self._note = describe_metrics(event.metrics, self._note)
+                self._note = describe_metrics(event.metrics, self._note, self._status.unit)
         self._show_training(event)
 
     def _show_ingest(self, progress: IngestProgress) -> None:
@@ -264,7 +264,7 @@ def describe_start(event: RunStarted) -> str:
         epochs = f"resuming after epoch {event.epoch} of {event.epochs}"
     else:
         epochs = pluralize(event.epochs, "epoch")
-    return f"{epochs} over {event.tokens:,} tokens in {pluralize(event.shards, 'shard')}"
+    return f"{epochs} over {event.tokens:,} {event.unit} in {pluralize(event.shards, 'shard')}"
 
 
 def notes_on_start(event: RunStarted, page: str) -> list[str]:
@@ -283,13 +283,13 @@ def notes_on_start(event: RunStarted, page: str) -> list[str]:
     return notes
 
 
-def describe_metrics(metrics: Mapping[str, float], previous: str = "") -> str:
-    """Describe the speed of an epoch and the quality of the model.
+def describe_metrics(metrics: Mapping[str, float], previous: str = "", unit: str = "tokens") -> str:
+    """Describe the speed of an epoch, in ``unit`` per second, and the quality of the model.
 
     ``previous``: the description of the epoch before, whose quality is repeated if this epoch was not evaluated. It
     then says to which epoch it belongs.
     """
-    speed = f"{format_number(metrics['tokens_per_second'])} tokens/s"
+    speed = f"{format_number(metrics['tokens_per_second'])} {unit}/s"
     _, separator, quality = previous.partition(", ")
     for name, form in QUALITY.items():
         # Between two evaluations on held-out documents, the last one is more interesting than the training error.

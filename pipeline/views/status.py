@@ -50,6 +50,7 @@ class RunStatus:
     #: Finished share of the current epoch, from 0 to 1.
     done: float = 0.0
     tokens: int = 0
+    unit: str = "tokens"
     #: "waiting" before training, "running", and then the reason why training ended.
     state: str = "waiting"
     #: The state of each shard in this epoch: "waiting", "done", or "cached" if the worker had some of it in memory.
@@ -157,6 +158,7 @@ class RunStatus:
         self.epochs = event.epochs
         self.done = 0.0
         self.tokens = event.tokens
+        self.unit = event.unit
         self.plan = dict(event.plan)
         self.began = event.epoch
         self.state = "running"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec, ingest, ingest_graph
+from corpusmill import LDA, NMF, FastRP, Node2Vec, RandomIndexing, Word2Vec, ingest, ingest_graph
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.few_shards import few_shards
@@ -67,12 +67,21 @@ def write_data(folder: Path) -> None:
     matrix = write_matrix(folder / "matrix", dense_matrix(), np.float64, chunk_numbers=300)
     assert len(matrix.chunks) == N_CHUNKS, len(matrix.chunks)
     ingest_graph(ring(), folder / "graph")
+    chunks = ingest_graph(ring(), folder / "graph-chunks", chunk_edges=11).chunks
+    assert len(chunks) == N_CHUNKS, len(chunks)
 
 
 # --- the cases ---
 
 
-CLASSES = {"lda": LDA, "nmf": NMF, "word2vec": Word2Vec, "node2vec": Node2Vec, "random-indexing": RandomIndexing}
+CLASSES = {
+    "lda": LDA,
+    "nmf": NMF,
+    "word2vec": Word2Vec,
+    "node2vec": Node2Vec,
+    "fastrp": FastRP,
+    "random-indexing": RandomIndexing,
+}
 #: Where the classes are whose algorithms only papers compare with. A version without the module has these algorithms
 #: in the product's classes.
 PAPERS = {
@@ -104,6 +113,7 @@ lda = partial(_of, "lda", 4, max_iter=3, random_state=1, device="cpu")
 nmf = partial(_of, "nmf", 4, max_iter=4, random_state=1, device="cpu")
 word2vec = partial(_of, "word2vec", vector_size=16, min_count=1, epochs=2, sample=0.01, device="cpu")
 node2vec = partial(_of, "node2vec", p=2, q=0.5, num_walks=3, walk_length=10, vector_size=16, epochs=2, device="cpu")
+fastrp = partial(_of, "fastrp", 16, data="graph-chunks", weights=(0.5, 0, 1), degree_exponent=-0.5)
 indexing = partial(_of, "random-indexing", vector_size=32, window=2, seed_length=4, device="cpu")
 
 CASES = {
@@ -141,6 +151,8 @@ CASES = {
     "word2vec-partial": word2vec(continues=True),
     "node2vec": node2vec(data="graph"),
     "node2vec-walks": node2vec(n_blocks=4),
+    "fastrp": fastrp(),
+    "fastrp-blocks": fastrp(n_blocks=3),
     "random-indexing": indexing(),
     "random-indexing-ranges": indexing(n_blocks=3, retrain=2),
     "random-indexing-direction": indexing(order="direction", retrain=1),

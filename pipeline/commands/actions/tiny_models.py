@@ -19,6 +19,7 @@ from ...ingest.ingest import corpus_from
 from ...models.base.advice import TrainingWarning
 from ...models.base.estimator import Estimator
 from ...models.base.topics import TopicModel
+from ...models.fastrp.estimator import FastRP
 from ...models.lda.estimator import LDA
 from ...models.nmf.estimator import NMF
 from ...models.node2vec.estimator import Node2Vec
@@ -127,6 +128,7 @@ TRAININGS: list[tuple[Estimator, Any]] = [
     (LDA(20, max_iter=3, sampler="minibatch"), SMALL),
     (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0), PATH),
     (Node2Vec(vector_size=64, epochs=1, p=0.5, q=2.0), 2 * PATH),
+    (FastRP(vector_size=64), PATH),
 ]
 
 

@@ -1,7 +1,6 @@
 """Train the model of a configuration."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from ....configs.layers import ConfigError, Layer
@@ -10,6 +9,7 @@ from ....configs.resolve import without_secrets
 from ....configs.schema import Config
 from ....io.errors import DataError
 from ....io.stores.store import DATA_KINDS, Store, check_free
+from ...engine.data import unit_of
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore, config_section
 from ...models.base.text import TextEstimator
@@ -22,9 +22,6 @@ from .models import topics_by_size
 if TYPE_CHECKING:
     from distributed import Client
 
-#: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
-RUN_CONTENT = ("run.json", "metrics.jsonl", "epochs", "base", "walks", "restarts", "mlflow.json")
-
 
 class TrainingResult(TypedDict):
     """A trained model. Scores are per token."""
@@ -34,6 +31,8 @@ class TrainingResult(TypedDict):
     training_seconds: float
     #: The median over the epochs. None if no epoch was trained.
     tokens_per_second: float | None
+    #: What these tokens are: "edges" of a graph, otherwise "tokens".
+    unit: str
     log_likelihood: NotRequired[float]
     held_out_log_likelihood: NotRequired[float]
     #: Other measures of the last epoch, by name.
@@ -55,7 +54,7 @@ def train(
     """Train the model of a configuration, or continue its run; write the model and the report, and describe them."""
     estimator = new_estimator(config)
     if overwrite:
-        _delete_run(config.run.url, config.corpus.url)
+        RunStore(config.run.url).delete(but=config.corpus.url)
     counter = _EpochCounter()
     estimator.fit(
         config.corpus.url,
@@ -135,24 +134,6 @@ class _EpochCounter:
             self.epochs += 1
 
 
-def _delete_run(url: str, data: str) -> None:
-    """Delete the files that a run writes, and no other file in the same folder, such as ``data`` to train on."""
-    store = Store(url)
-    if not store.exists("run.json"):
-        return
-    run = RunStore(url)
-    with run.locked():
-        # HEAD stays, with the fencing token of its owner: a process that was paused must not take itself for the owner.
-        run.take_over(is_new=True)
-        graph = store.child("graph")
-        with suppress(DataError):  # a damaged run.json
-            # FastRP's own copy of edges. Other runs have none, so a graph in their folder is not theirs.
-            if Store(run.meta["data"]["url"]).absolute == graph.absolute != Store(data).absolute:
-                store.delete("graph")
-        for name in RUN_CONTENT:
-            store.delete(name)
-
-
 def _describe(estimator: TextEstimator, config: Config, trained_epochs: int) -> TrainingResult:
     rows = estimator.history_
     result: TrainingResult = {
@@ -160,6 +141,7 @@ def _describe(estimator: TextEstimator, config: Config, trained_epochs: int) -> 
         "epochs": estimator.n_iter_,
         "training_seconds": 0.0,
         "tokens_per_second": None,
+        "unit": unit_of(RunStore(config.run.url).meta["data"]["kind"]),
         "measures": {},
         "run": config.run.url,
         "model": config.model_url,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ....io.errors import DataError
 from ....io.stores.store import JsonObject, Store
+from ...engine.data import unit_of
 from ...engine.run import RunStore, model_kind
 from ...formatting import format_duration
 from ...models.registry import estimator_of_run
@@ -20,7 +21,7 @@ def look(url: str) -> RunStatus:
     run = RunStore(_run_of(url))
     meta = run.meta
     rows = run.metrics
-    status = RunStatus(run=run.url, algorithm=model_kind(meta), rows=list(rows))
+    status = RunStatus(run=run.url, algorithm=model_kind(meta), rows=list(rows), unit=unit_of(meta["data"]["kind"]))
     status.epochs = estimator_of_run(run)._planned_epochs()
     if rows:
         status.epoch = int(rows[-1]["epoch"])
@@ -71,7 +72,7 @@ def describe(status: RunStatus) -> str:
     parts = [f"{status.algorithm} {status.run}: {status.state}, {status.describe_epoch()}"]
     metrics = ""
     for row in status.rows:
-        metrics = describe_metrics(row, metrics)
+        metrics = describe_metrics(row, metrics, status.unit)
     parts.append(metrics)
     if status.eta:
         parts.append(f"about {describe_rest(status.eta)}")

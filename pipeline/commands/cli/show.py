@@ -71,7 +71,7 @@ def training(found: "TrainingResult") -> None:
     topics(found["topics"], MAX_TOPICS)
     parts = [f"{pluralize(found['epochs'], 'epoch')} in {format_duration(found['training_seconds'])}"]
     if found["tokens_per_second"]:
-        parts.append(f"{format_number(found['tokens_per_second'])} tokens/s in the median epoch")
+        parts.append(f"{format_number(found['tokens_per_second'])} {found['unit']}/s in the median epoch")
     if not found["trained_epochs"]:
         parts.append("already complete")
     _line("trained", ", ".join(parts))

@@ -1,6 +1,9 @@
 """What estimators of the nodes of a graph have in common: what they take for a graph, and how they apply to one."""
 
 import os
+import shutil
+import tempfile
+import weakref
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
@@ -149,17 +152,12 @@ def _nodes_of(graph: GraphSource) -> pa.Array:
     return graph.nodes if isinstance(graph, Graph) else node_names(graph)
 
 
-def source_of(data: object) -> str:
-    """Return the URL of a graph, or a description of the object that it is made from."""
-    if isinstance(data, Graph):
-        return data.url
-    if isinstance(data, str | os.PathLike):
-        return stored_url(os.fspath(data))
-    return "edges in memory"
+def open_graph(data: GraphSource, url: str | None = None) -> Graph:
+    """Return a graph for a Graph or the URL of a graph store. Write other edges as a graph to ``url`` first.
 
-
-def open_graph(data: GraphSource, url: str) -> Graph:
-    """Return a graph for a Graph or the URL of a graph store. Write a file of edges or a matrix to ``url`` first."""
+    By default, they are written to a temporary folder, which is deleted together with the returned object. The title of
+    such a graph says what it was made from.
+    """
     if isinstance(data, Graph):
         return data
     if isinstance(data, str | os.PathLike):
@@ -172,4 +170,14 @@ def open_graph(data: GraphSource, url: str) -> Graph:
             f"a sparse matrix, a table of edges, or a graph of networkx, such as networkx.Graph(pairs)) or, to fit, "
             f"walks (a Corpus, its URL, or a list of lists of node names)"
         )
-    return ingest_graph(data, url)
+    if url is not None:
+        return ingest_graph(data, url)
+    folder = tempfile.mkdtemp(prefix="corpusmill-graph-")
+    try:
+        graph = ingest_graph(data, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    graph.title = stored_url(os.fspath(data)) if isinstance(data, str | os.PathLike) else "edges in memory"
+    weakref.finalize(graph, shutil.rmtree, folder, ignore_errors=True)
+    return graph

@@ -1,9 +1,6 @@
 """The estimator FastRP: vectors of the nodes of a graph by random projection."""
 
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -20,7 +17,7 @@ from ...engine.device import resolve_device
 from ...engine.memory import EmptyArrays
 from ...engine.training import Advice
 from ...topics import WordList
-from ..base.graphs import GraphEstimator, are_walks, is_graph, open_graph, source_of
+from ..base.graphs import GraphEstimator, are_walks, is_graph, open_graph
 from ..base.inputs import DataLike, FitOptions
 from ..base.saved import SavedModel, TrainedModel
 from ..base.scikit_learn import RandomState
@@ -166,25 +163,16 @@ class FastRP(GraphEstimator):
                     f"FastRP trains on all edges and nodes of a graph, and has no use for {name}: leave it out"
                 )
         kept = None if options.run is None else f"{os.fspath(options.run)}/graph"
-        if kept is not None and not Store(kept).exists("graph.json"):
+        if kept is None or not Store(kept).exists("graph.json"):
             return open_graph(X, kept)
-        folder = tempfile.mkdtemp(prefix="corpusmill-graph-")
-        try:
-            graph = open_graph(X, folder)
-            if graph.url == folder and kept is not None:
-                if Graph(kept).hash == graph.hash:
-                    graph = Graph(kept)
-                elif not Store(os.fspath(options.run or "")).exists("run.json"):
-                    # A run with this graph would be refused. A new one would refer to the temporary folder.
-                    raise DataError(f"{kept}: another graph is here; choose another folder for the run, or delete it")
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        if graph.url == folder:
-            graph.title = source_of(X)
-            weakref.finalize(graph, shutil.rmtree, folder, ignore_errors=True)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+        graph = open_graph(X)
+        if graph.title == graph.url:
+            return graph
+        if Graph(kept).hash == graph.hash:
+            return Graph(kept)
+        if not Store(os.fspath(options.run or "")).exists("run.json"):
+            # A run with this graph would be refused. A new one would refer to the temporary folder.
+            raise DataError(f"{kept}: another graph is here; choose another folder for the run, or delete it")
         return graph
 
     def _open_data(self, data: DataLike) -> Any:

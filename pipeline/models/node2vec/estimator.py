@@ -9,7 +9,7 @@ from ....configs.validation import validate_model
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Store
 from ..base.advice import warn_of_text
-from ..base.graphs import GraphEstimator, are_walks, open_graph, source_of
+from ..base.graphs import GraphEstimator, are_walks, open_graph
 from ..base.inputs import DataLike, FitOptions
 from ..base.saved import SavedModel
 from ..other_names import explain_parameters
@@ -220,11 +220,11 @@ class Node2Vec(GraphEstimator, SkipGramEstimator):
                 warn_of_text(corpus)
             yield corpus
             return
+        graph = open_graph(X)
         with tempfile.TemporaryDirectory(prefix="corpusmill-walks-") as folder:
-            graph = open_graph(X, f"{folder}/graph")
             # A run keeps its walks, so that they are not drawn again when it is resumed or read.
             url = self.walks or f"{options.run or folder}/walks"
-            yield write_walks(graph, url, self._walk_options(), options.client, self.device, source_of(X))
+            yield write_walks(graph, url, self._walk_options(), options.client, self.device)
 
     def _walk_options(self) -> WalkOptions:
         return WalkOptions(

@@ -83,12 +83,11 @@ def write_walks(
     options: WalkOptions | None = None,
     client: "Client | None" = None,
     device: str = "cpu",
-    source: str = "",
 ) -> Corpus:
     """Walk over a graph and write the walks as a corpus, or return the corpus if it already has these walks.
 
-    ``device`` is "cpu", "cuda" or "auto"; the walks are the same on both. The corpus records ``source``: what the graph
-    was made from, if its own URL is that of a temporary folder.
+    ``device`` is "cpu", "cuda" or "auto"; the walks are the same on both. The corpus records the title of the graph
+    as its source.
 
     Raises DataError if the graph does not fit into a worker's memory, if its alias tables would exceed
     ``table_memory``, or if another corpus is at ``url``, and Locked if another process writes one there.
@@ -99,7 +98,7 @@ def write_walks(
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
     check_free(store, *OTHER_STORES)
-    about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
+    about = {"source": graph.title, "identity": identity, "version": version("corpusmill")}
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     executor = executor_for(client)
     message = "another process is writing a corpus here; wait for it"
@@ -168,7 +167,7 @@ def _check_memory(graph: Graph, executor: Executor, chunk_tokens: int) -> None:
         needed = shared + worker.threads * per_task
         if needed > usable_bytes(worker.memory):
             raise DataError(
-                f"{graph.url}: the graph must fit into each worker: walks need {format_bytes(needed)} on worker "
+                f"{graph.title}: the graph must fit into each worker: walks need {format_bytes(needed)} on worker "
                 f"{worker.name}, which has {format_bytes(usable_bytes(worker.memory))} for them "
                 f"({format_bytes(worker.memory)} memory limit): raise memory_limit to {limit_for(needed) >> 20}MiB or "
                 f"more, use fewer threads per worker, or choose FastRP, which reads the graph in chunks"

@@ -60,7 +60,7 @@ def _thinned(rows: Sequence[MetricRow]) -> list[MetricRow]:
 
 
 def _lead(status: RunStatus) -> str:
-    tokens = f"{status.tokens:,} tokens per epoch"
+    tokens = f"{status.tokens:,} {status.unit} per epoch"
     if status.state != "running":
         return f"{tokens} · ended after epoch {status.epoch:,} of {status.epochs:,}: {status.state}"
     return f"{tokens} · {status.describe_epoch()}"
@@ -73,7 +73,7 @@ def _tiles(status: RunStatus) -> list[Tile]:
     tiles = quality_tiles(status.rows)
     if status.rows:
         tiles.append(
-            Tile(format_number(status.rows[-1]["tokens_per_second"]), "tokens per second", "in the last epoch")
+            Tile(format_number(status.rows[-1]["tokens_per_second"]), f"{status.unit} per second", "in the last epoch")
         )
     tiles.append(Tile(f"{status.epoch:,}", f"of {pluralize(status.epochs, 'epoch')}"))
     if status.eta is not None:
@@ -114,7 +114,7 @@ def _worker_lines(status: RunStatus, workers: Sequence["WorkerState"]) -> list[d
         lines.append(
             {
                 "name": name,
-                "speed": f"{format_number(speed)} tokens/s" if speed is not None else "",
+                "speed": f"{format_number(speed)} {status.unit}/s" if speed is not None else "",
                 "memory": memory,
                 "used": min(1.0, used / whole),
                 "planned": min(1.0, planned / whole),

@@ -322,7 +322,7 @@ class FastRPConfig(Section):
     """Vectors of a graph's nodes by random projection. corpus.url is a graph store or a file of edges."""
 
     kind: Literal["fastrp"] = "fastrp"
-    vector_size: int = Field(128, ge=4, le=65536, description="Number of dimensions of a vector")
+    vector_size: int = Field(256, ge=4, le=65536, description="Number of dimensions of a vector")
     weights: list[float] = Field(
         (0.0, 0.0, 1.0, 1.0),  # an estimator makes a tuple of any list
         min_length=1,

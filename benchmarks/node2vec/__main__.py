@@ -3,26 +3,29 @@
     python -m benchmarks.node2vec              PPI and BlogCatalog
     python -m benchmarks.node2vec GRAPH.tsv    a list of edges
     python -m benchmarks.node2vec --quality    F1 of labels that are predicted from vectors of PPI and BlogCatalog
+    python -m benchmarks.node2vec --quality --system node2vec --system fastrp --system pycleora
 
-The systems take turns. Those that are not installed are left out (pip install pecanpy fastnode2vec).
+The systems take turns. Those that are not installed are left out (pip install pecanpy fastnode2vec pycleora).
 """
 
+import itertools
 import json
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
 import scipy.sparse
-from corpusmill import Node2Vec
+from corpusmill import FastRP, Node2Vec
 from corpusmill.kernels import random
 from corpusmill.kernels.node2vec import walks
 from corpusmill.pipeline.ingest.graph import ingest_graph
 
 from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
-from benchmarks.node2vec.evaluation import evaluate
+from benchmarks.node2vec.evaluation import classify, predict_links, read_labels
 
 #: Names of NumPy 1 that pecanpy's dependencies still use, and their names in NumPy 2.
 OLD_NAMES = {
@@ -107,19 +110,60 @@ def measure(graph, p, q, length, rounds):
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def judge(data, seeds):
-    """Yield one row per training: F1 of node labels, F1 and AUC of edges.
+def node2vec_vectors(edges, p, q, seed):
+    """Return the nodes and vectors of Node2Vec, with the settings of the dissertation, except for the two below.
 
-    The settings are those of the dissertation, except that walks have 80 nodes instead of 81, and that vectors are
-    trained in strata. The paper's F1 is that of PAR-Word2Vec.
+    Walks have 80 nodes instead of 81, and vectors are trained in strata. The paper's F1 is that of PAR-Word2Vec.
     """
+    model = Node2Vec(p=p, q=q, epochs=10, seed=seed).fit(edges, evaluate_every=0)
+    return model.words_, model.wv.vectors
+
+
+def fastrp_vectors(edges, p, q, seed, dimension=None):
+    """Return those of FastRP, which has the dimension of Node2Vec or that of its default."""
+    parameters = {} if dimension is None else {"vector_size": dimension}
+    model = FastRP(random_state=seed, **parameters).fit(edges)
+    return model.words_, model.wv.vectors
+
+
+def pycleora_vectors(edges, p, q, seed, whiten=True):
+    """Return those of pycleora with its defaults, or the faster ones that are not whitened after each of 4 steps."""
+    import pycleora
+
+    lines = Path(edges).read_text().replace("\t", " ").splitlines()
+    graph = pycleora.SparseMatrix.from_iterator(iter(lines), "complex::reflexive::node")
+    more = {} if whiten else {"whiten": False, "num_iterations": 4}
+    return graph.entity_ids, pycleora.embed(graph, seed=seed, num_workers=1, **more)
+
+
+SYSTEMS = {
+    "node2vec": node2vec_vectors,
+    "fastrp": fastrp_vectors,
+    "fastrp 128": partial(fastrp_vectors, dimension=128),
+    "pycleora": pycleora_vectors,
+    "pycleora fast": partial(pycleora_vectors, whiten=False),
+}
+
+
+def judge(data, seeds, systems):
+    """Yield one row per training: CPU-seconds and F1 of node labels; for Node2Vec, also F1 and AUC of edges."""
     for name, (p, q, paper) in PAPER.items():
         edges, labels = (str(data_file(data, f"graphs/{name}.{what}.tsv")) for what in ("edges", "labels"))
-        for seed in seeds:
-            model = Node2Vec(p=p, q=q, epochs=10, seed=seed).fit(edges, evaluate_every=0)
-            found = evaluate(model, labels=labels, graph=edges)
-            scores = {f"{task} {measure}": value for task, part in found.items() for measure, value in part.items()}
-            yield {"graph": name, "seed": seed, "paper_micro_f1": paper} | scores
+        for system, seed in itertools.product(systems, seeds):
+            if seed == seeds[0]:
+                with tempfile.TemporaryDirectory() as folder:  # compiles
+                    (Path(folder) / "small.tsv").write_text("".join(f"{v} {(v + 1) % 50}\n" for v in range(50)))
+                    SYSTEMS[system](f"{folder}/small.tsv", p, q, seed)
+            start = time.process_time()
+            nodes, vectors = SYSTEMS[system](edges, p, q, seed)
+            row = {"graph": name, "seed": seed, "system": system, "cpu_seconds": time.process_time() - start}
+            row |= classify(nodes, vectors, read_labels(labels), seed)
+            if system == "node2vec":
+                row["paper_micro_f1"] = paper
+                with tempfile.TemporaryDirectory() as folder:
+                    links = predict_links(nodes, vectors, ingest_graph(edges, folder), seed)
+                row |= {f"links {measure}": value for measure, value in links.items()}
+            yield row
 
 
 def small_graph(folder):
@@ -142,13 +186,14 @@ def read_graphs(folder, data, paths, quick):
 @JSON
 @QUICK
 @click.option("--quality", is_flag=True, help="Train and evaluate vectors instead.")
+@click.option("--system", "systems", multiple=True, type=click.Choice(list(SYSTEMS)), default=["node2vec"])
 @click.option("--seed", "seeds", multiple=True, default=[1], help="One training for each.")
 @click.option("--rounds", default=3)
 @click.option("--length", default=80, help="Steps of a walk.")
-def main(graphs, data, target, quick, quality, seeds, rounds, length):
+def main(graphs, data, target, quick, quality, systems, seeds, rounds, length):
     rows = []
     if quality:
-        for row in judge(data, seeds):
+        for row in judge(data, seeds, systems):
             print(json.dumps(row), flush=True)
             rows.append(row)
     else:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.node2vec.links facebook_combined.txt
     python -m benchmarks.node2vec.links
+    python -m benchmarks.node2vec.links blogcatalog.edges.tsv --system strata --system fastrp --system pycleora
 
 GRAPH is a file of edges, two nodes on each line. The usual one is ego-Facebook of the Stanford collection, of 4,039
 nodes and 88,234 edges. Without a file, a graph of the same size is made of overlapping circles of friends. The circles
@@ -21,7 +22,9 @@ import click
 import numpy as np
 import scipy.sparse
 import scipy.stats
+from corpusmill import FastRP
 from corpusmill.pipeline.ingest.graph import ingest_graph
+from corpusmill.pipeline.models.base.sparse_rows import row_of_each_entry
 from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
 from corpusmill.pipeline.models.vectors.vectors import WordVectors
 
@@ -65,10 +68,13 @@ def main(graph, systems, rates, seeds, quick):
         with tempfile.TemporaryDirectory() as folder:
             ones = np.ones(len(kept), np.int8)
             matrix = scipy.sparse.coo_array((ones, kept.T), shape=(n_nodes, n_nodes)).tocsr()
-            walks = write_walks(ingest_graph(matrix, f"{folder}/graph"), f"{folder}/walks", WalkOptions(q=Q, seed=seed))
+            kept_graph = ingest_graph(matrix, f"{folder}/graph")
+            began = time.process_time()
+            walks = write_walks(kept_graph, f"{folder}/walks", WalkOptions(q=Q, seed=seed))
+            print(f"seed {seed} walks: {time.process_time() - began:.1f} CPU-s")
             for alpha, system in itertools.product(rates, systems):
                 began = time.process_time()
-                wv = train(system, walks, alpha, seed)
+                wv = train(system, kept_graph, walks, alpha, seed)
                 seconds = time.process_time() - began
                 auc = area_of_vectors(wv, held_out, others)
                 found[alpha, system].append(auc)
@@ -126,8 +132,18 @@ def split(edges, n_nodes, seed):
 # --- systems ---
 
 
-def train(system, walks, alpha, seed):
-    """Return the vectors of nodes that one system has learned from the walks."""
+def train(system, graph, walks, alpha, seed):
+    """Return the vectors of nodes that one system has learned from the walks, or from the graph."""
+    if system == "fastrp":
+        return FastRP(random_state=seed).fit(graph).wv
+    if system == "pycleora":
+        import pycleora
+
+        names, starts = graph.nodes.to_pylist(), row_of_each_entry(graph.adjacency()["row_ptr"])
+        pairs = zip(starts.tolist(), graph.adjacency()["neighbours"].tolist(), strict=True)
+        lines = (f"{names[a]} {names[b]}" for a, b in pairs if a < b)
+        peer = pycleora.SparseMatrix.from_iterator(lines, "complex::reflexive::node")
+        return WordVectors(peer.entity_ids, pycleora.embed(peer, seed=seed, num_workers=1))
     if system == "gensim":
         return train_gensim(walks, alpha, seed)
     model = PaperNode2Vec(
@@ -173,7 +189,8 @@ def train_gensim(walks, alpha, seed):
 def area_of_vectors(wv, edges, others):
     """Return the area for cosine similarities. Pairs of a node without vector are left out."""
     row_of = {int(name): row for row, name in enumerate(wv.index_to_key)}
-    unit = wv.vectors / np.linalg.norm(wv.vectors, axis=1, keepdims=True)
+    # Nodes whose edges are all held out have no direction.
+    unit = wv.vectors / np.maximum(np.linalg.norm(wv.vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     scores = []
     for pairs in (edges, others):
         known = [pair for pair in pairs.tolist() if pair[0] in row_of and pair[1] in row_of]

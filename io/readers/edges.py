@@ -620,7 +620,11 @@ def _read_table(file: SourceFile, format_name: str, options: EdgeOptions, found:
         try:
             if is_parquet:
                 table = open_parquet(file, stream)
-                batches = table.iter_batches(PARQUET_ROWS, use_threads=False)
+                # Not all groups in one call, which would keep all that it has read.
+                batches = chain.from_iterable(
+                    table.iter_batches(PARQUET_ROWS, row_groups=[group], use_threads=False)
+                    for group in range(table.num_row_groups)
+                )
                 yield from _pairs_of_batches(table.schema_arrow, batches, file.url, options, found)
             else:
                 table = open_arrow(stream, file)

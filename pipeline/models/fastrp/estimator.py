@@ -47,8 +47,8 @@ class FastRP(GraphEstimator):
 
     Parameters
     ----------
-    vector_size : int, default=128
-        Number of dimensions of a vector, 4 to 65536.
+    vector_size : int, default=256
+        Number of dimensions of a vector, 4 to 65536. A random projection needs about twice as many as `Node2Vec`.
     weights : sequence of float, default=(0.0, 0.0, 1.0, 1.0)
         Weight of the rows after each step, one number per step, of which one is not 0. Early steps tell close nodes
         apart, late ones show communities.
@@ -115,7 +115,7 @@ class FastRP(GraphEstimator):
     @explain_parameters
     def __init__(
         self,
-        vector_size: int = 128,
+        vector_size: int = 256,
         weights: Sequence[float] = (0.0, 0.0, 1.0, 1.0),
         degree_exponent: float = -0.5,
         random_state: RandomState = 0,

@@ -188,8 +188,9 @@ class DeviceCounts:
         """Context manager: count what this thread does on the device. Errors are not counted."""
         with LEDGER.recording() as traffic:
             yield
-        with self._lock:
-            self._counts.update(by_operation(traffic))
+        if traffic:
+            with self._lock:
+                self._counts.update(by_operation(traffic))
 
     @property
     def totals(self) -> dict[str, int]:

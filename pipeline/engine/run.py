@@ -19,7 +19,7 @@ import platform
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -472,7 +472,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def versions() -> dict[str, str]:
+@cache  # each takes a millisecond
+def versions() -> Mapping[str, str]:
     """Return the versions of the software on which the bits of a result depend."""
     names = ("corpusmill", "numba", "numpy", "dask", "distributed", "zarr")
     return {name: version(name) for name in names} | {"python": platform.python_version()}

@@ -498,7 +498,7 @@ class _SeenWeights:
         steps = np.diff(weights, prepend=self._last)
         self._last = [weights[-1]]
         self.are_ascending &= bool((steps >= 0).all())
-        self.n_steps += np.count_nonzero(steps)
+        self.n_steps += int(np.count_nonzero(steps))
 
     @property
     def are_times(self) -> bool:
@@ -576,11 +576,11 @@ def _each_once(
         is_new[1:] = (np.diff(block.indices) != 0) | (np.diff(rows) != 0)
         directions = np.zeros((2, np.count_nonzero(is_new)), bool)
         directions[np.signbit(block.data).astype(np.int8), np.cumsum(is_new) - 1] = True
-        n_both += np.count_nonzero(directions.all(axis=0))
-        n_pairs += np.count_nonzero(is_new & ~is_loop)
-        n_loops += np.count_nonzero(is_loop)
-        n_copies += np.count_nonzero(~is_new)
-        n_zeros += np.count_nonzero(block.data == 0)
+        n_both += int(np.count_nonzero(directions.all(axis=0)))
+        n_pairs += int(np.count_nonzero(is_new & ~is_loop))
+        n_loops += int(np.count_nonzero(is_loop))
+        n_copies += int(np.count_nonzero(~is_new))
+        n_zeros += int(np.count_nonzero(block.data == 0))
         np.abs(block.data, out=block.data)
         block.sum_duplicates()
         if not has_weights:

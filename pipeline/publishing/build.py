@@ -209,7 +209,7 @@ class VersionBuilder:
             "new_tokens": words.new_tokens,
             "bad_lines": corpus.meta["about"].get("bad_lines", 0) if corpus is not None else 0,
             "epochs": estimator.n_iter_,
-            "software": software_versions(),
+            "software": dict(software_versions()),
             "measure": measure,
             "score": score,
             "score_before": None,

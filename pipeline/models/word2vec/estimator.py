@@ -54,7 +54,8 @@ class Word2Vec(SkipGramEstimator):
         Let a window extend from one document into the next. The program FULL-W2V always does [4]_, and gensim never.
     threads : int, default=1
         Number of threads that train, for the method "strata". A worker of a cluster with more threads uses all of its
-        own. It does not change the result. It corresponds to ``workers`` in gensim, where the default is 3.
+        own, and a worker with a CUDA device 16. It does not change the result. It corresponds to ``workers`` in gensim,
+        where the default is 3.
     n_blocks : int, optional
         Number of blocks of words for the method "strata", a power of two. At most this number of threads of all
         workers train at the same time, and each needs two blocks in memory. None takes 8, fewer for a small corpus, and

@@ -142,7 +142,7 @@ def test_a_worker_with_one_thread_trains_the_cells_of_a_stratum_at_the_same_time
             barrier.wait()
         launch(*arguments, **options)
 
-    with mock.patch.object(cells, "launch", launch_when_all_are_there):
+    with mock.patch.multiple(grid_size, MIN_PASSES=1), mock.patch.object(cells, "launch", launch_when_all_are_there):
         options = {"min_count": 1, "sample": 0, "epochs": 1, "n_blocks": 4, "threads": 1}
         Word2Vec(8, 2, **options, device="cuda").fit(corpus, evaluate_every=0)
     assert next(calls) > 4

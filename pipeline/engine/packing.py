@@ -1,6 +1,7 @@
 """Smaller forms of arrays, for the network and for the store. `unpack` and `widen` recognise them by their names."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,12 +13,15 @@ from ...kernels.count_rows import (
     unpack_chosen_rows,
     unpack_rows,
 )
+from .algorithm import nbytes
 from .device import kernels
 
 #: Begins the name of an array of packed rows of counts. The rest is the name of the array of columns.
 PACKED = "packed_"
 #: Begins the name of an array of bytes. The rest is the name of the uint16 array that has the same numbers.
 NARROW = "narrow_"
+#: Bytes of the parts that `split_block` makes of a block.
+PART_BYTES = 64 << 20
 #: Name of the array that `index_rows` adds.
 STARTS = "row_starts"
 
@@ -95,12 +99,19 @@ def rows_of_block(arrays: Arrays, n_rows: int, first: int, stop: int) -> Arrays:
     """Return the rows ``first`` to ``stop - 1`` of a block of ``n_rows`` rows, dense or sparse. Scalars stay."""
     if (row_ptr := arrays.get("row_ptr")) is not None:
         entries = slice(row_ptr[first], row_ptr[stop])
-        found = {name: array[entries].copy() for name, array in arrays.items() if name != "row_ptr"}
+        found = {name: array[entries] for name, array in arrays.items() if name != "row_ptr"}
         return {"row_ptr": row_ptr[first : stop + 1] - row_ptr[first]} | found
     return {
-        name: array[first:stop].copy() if np.ndim(array) and len(array) == n_rows else array
-        for name, array in arrays.items()
+        name: array[first:stop] if np.ndim(array) and len(array) == n_rows else array for name, array in arrays.items()
     }
+
+
+def split_block(arrays: Arrays) -> list[Arrays]:
+    """Return a block as several of at most about PART_BYTES, which share its memory."""
+    lengths = [len(array) for array in arrays.values() if np.ndim(array)]
+    n_rows = len(arrays["row_ptr"]) - 1 if "row_ptr" in arrays else max(lengths)
+    bounds = np.linspace(0, n_rows, 1 + max(1, nbytes(arrays) // PART_BYTES)).astype(int)
+    return [rows_of_block(arrays, n_rows, *own) for own in pairwise(bounds)]
 
 
 def join_blocks(parts: Sequence[Arrays]) -> Arrays:

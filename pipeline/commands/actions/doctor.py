@@ -276,8 +276,8 @@ def check_workers(client: "Client") -> str:
         raise Advice(f"{text}; one has only {format_bytes(smallest)}: use fewer workers or raise memory_limit")
     if not all(client.run(keeps_results).values()):
         raise Advice(
-            f"{text}, {format_bytes(smallest)} each; some pause at less than 90% of it, or write results to disk, so a "
-            f"run that fits may fail: start workers with {SETTINGS_OF_WORKERS}"
+            f"{text}; some pause at less than 90% of their memory, or write results to disk, so a run that fits may "
+            f"fail: start workers with {SETTINGS_OF_WORKERS}"
         )
     return f"{text}, {format_bytes(smallest)} each"
 

@@ -26,6 +26,7 @@ from ...engine.epoch import train
 from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.memory import EmptyArrays
+from ...engine.packing import split_block
 from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, config_section, versions
 from ...engine.training import Advice, Alternative, Cut, Training
@@ -539,7 +540,10 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
         copies = Store(run).child(PREVIOUS)
         name = model.digest()
         if not copies.exists(f"{name}/model.json"):
-            self.save(copies.child(name).url)
+            # Tasks hold one of its blocks at a time.
+            cut = copy(self)
+            cut.model_ = replace(model, blocks=[part for block in model.blocks for part in split_block(block)])
+            cut.save(copies.child(name).url)
         return SavedModel.open(copies.child(name).absolute)
 
     # --- saved models ---

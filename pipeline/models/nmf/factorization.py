@@ -44,7 +44,6 @@ from .rows import (
     gram_of,
     inverse_document_frequency,
     n_rows_of,
-    prepare,
     rows_of,
 )
 
@@ -235,7 +234,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Read a chunk in the form that sweeps take."""
         if self.n_ranges > 1:
             return self.streamed_chunk(data, index, model.shared)
-        return prepare(self.rows(data, index, model.shared), self.n_rows)
+        rows = self.rows(data, index, model.shared)
+        return rows if isinstance(rows, np.ndarray) else products.sparse_matrix(rows, self.n_rows)
 
     def streamed_chunk(self, data: Corpus | Matrix, index: int, shared: Arrays) -> PreparedRows:
         """Read a chunk in the form for products with a block of a factor. Dense rows stay as they are."""

@@ -33,6 +33,7 @@ from .rows import (
     SparseChunk,
     StreamedFactor,
     SweptRows,
+    add_column_products,
     add_row_products,
     entries_of,
     form_of,
@@ -367,10 +368,7 @@ class FactorSolver(FrobeniusFactorization):
         # Only coordinate descent takes other forms.
         assert isinstance(A, products.SparseMatrix | np.ndarray)
         H, violation = self.update_streamed(A, W, S, H, Q)
-        if isinstance(A, products.SparseMatrix):
-            products.add_products(A.by_column, H, P)
-        else:
-            products.add_dense_column_products(A, H, P)
+        add_column_products(A, 0, len(P), H, P)
         return H, violation
 
     def update_streamed(

@@ -14,7 +14,7 @@ from ...engine.algorithm import Address, Metrics, ModelView, Shard, SweepResult
 from .deltas import cut_sums, shard_sums
 from .factorization import FOLD_IN_SWEEPS, Factorization
 from .inference import FactorScores
-from .rows import AnyFactor, PreparedRows, Rows, StreamedChunk, StreamedFactor, by_row, gram_of, n_rows_of
+from .rows import AnyFactor, PreparedRows, Rows, StreamedChunk, StreamedFactor, by_row, entries_of, gram_of, n_rows_of
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,6 @@ class KullbackLeibler(Factorization):
             logarithms = _logarithms(A, W, H)
             after["Q"] = sum_of_rows if shard.deltas is None else shard.deltas[0]["Q"] + sum_of_rows
             deltas = self.range_deltas(A, H, after["Q"], shard, model)
-            entries = A.entries
         else:
             assert isinstance(W, np.ndarray)
             ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
@@ -90,8 +89,7 @@ class KullbackLeibler(Factorization):
             products.add_products(products.transposed(ratio, len(W)), H, P)
             Q += sum_of_rows
             deltas = cut_sums(self.bounds, P, Q)
-            entries = A.data
-        total = np.sum(entries, dtype=np.float64)
+        total = np.sum(entries_of(A), dtype=np.float64)
         return SweepResult(after, deltas, {"divergence": logarithms - total + S @ sum_of_rows, "norm": total})
 
     def add_columns(self, A: PreparedRows, H: np.ndarray, block: int, model: ModelView, P: np.ndarray) -> None:

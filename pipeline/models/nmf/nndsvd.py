@@ -81,8 +81,9 @@ def nndsvd(chunks: Chunks, n_columns: int, K: int, fill: Fill) -> Callable[[int,
             part[:, 0] = np.abs(rows[:, 0])
             W = weight * part / np.maximum(right_length, TINY)
             fill_zeros(W, fill, 0, begin)
-            found["W"][begin - first : end - first] = W
-            found["start"][begin - first : end - first] = weight * signs * rows / np.maximum(values * left_length, TINY)
+            own = slice(begin - first, end - first)
+            found["W"][own] = W
+            found["start"][own] = weight * signs * rows / np.maximum(values * left_length, TINY)
         return found
 
     return read

@@ -148,13 +148,6 @@ def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
     return chunk.data.astype(dtype, copy=False)
 
 
-def prepare(rows: Rows, n_columns: int) -> products.SparseMatrix | np.ndarray:
-    """Return rows in the form that sweeps of all solvers take."""
-    if isinstance(rows, products.SparseRows):
-        return products.sparse_matrix(rows, n_columns)
-    return rows
-
-
 def prepare_for_hals(rows: products.SparseRows, n_columns: int, K: int) -> Prepared:
     """Return sparse rows in the form in which kernels of the processor multiply them fastest by K columns."""
     if slices.pays_off(rows, n_columns, K):
@@ -185,7 +178,7 @@ def n_rows_of(rows: Rows | PreparedRows) -> int:
     return len(rows.indptr) - 1 if isinstance(rows, products.SparseRows) else len(rows)
 
 
-def entries_of(prepared: PreparedRows) -> np.ndarray:
+def entries_of(prepared: PreparedRows | Rows) -> np.ndarray:
     """Return the stored entries as one array."""
     if isinstance(prepared, StreamedChunk):
         return prepared.entries
@@ -292,8 +285,9 @@ def add_column_products(A: PreparedRows, first: int, stop: int, H: np.ndarray, P
     if isinstance(A, np.ndarray):
         products.add_dense_column_products(A[:, first:stop], H, P)
     else:
-        assert isinstance(A, StreamedChunk)
-        products.add_products(A.part(first, stop), H, P)
+        assert isinstance(A, StreamedChunk | products.SparseMatrix)
+        words = A.by_column if isinstance(A, products.SparseMatrix) else A
+        products.add_products(words.part(first, stop), H, P)
 
 
 def columns_of(W: AnyFactor, where: slice) -> AnyFactor:

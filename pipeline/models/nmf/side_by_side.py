@@ -402,7 +402,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             for name in TOTALS:
                 totals[name][restart] = found.get(name, 0.0)
         if block["restarts"].tolist() != active:
-            block = self._block(active, partial(self._rows_of_one, block))
+            block = self._block(active, partial(columns_of_one, block, self.columns))
         # The same arrays of idle restarts as before: they are large, and a copy per epoch would take time.
         return block | {"W": W, "first_row": first_row}, totals
 
@@ -430,11 +430,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return W (rows, columns) of the active restarts side by side. If the block has just these, it is no copy."""
         if block["restarts"].tolist() == active:
             return block["W"]
-        return np.concatenate([self._rows_of_one(block, restart) for restart in active], axis=1)
-
-    def _rows_of_one(self, block: Arrays, restart: int) -> np.ndarray:
-        """Return the W (rows, K) of one restart as a view."""
-        return columns_of_one(block, self.columns, restart)
+        return np.concatenate([columns_of_one(block, self.columns, restart) for restart in active], axis=1)
 
     def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
         """Record the errors of the active restarts. Restarts that have finished make room for waiting ones."""

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, DataError, FastRP, Node2Vec, RandomIndexing, Word2Vec, ingest, ingest_graph
 from corpusmill.io.stores.matrix import write_matrix
+from corpusmill.pipeline.engine import packing
 from corpusmill.pipeline.engine.algorithm import recut
 from corpusmill.pipeline.engine.epoch import train
 from corpusmill.pipeline.engine.events import RunStarted
@@ -19,6 +20,7 @@ from corpusmill.pipeline.engine.plan import TooLarge, plan_run
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.training import Training
 from corpusmill.pipeline.engine.worker.tasks import recut_block
+from corpusmill.pipeline.models.base.estimator import PREVIOUS
 from corpusmill.pipeline.models.base.saved import SavedModel
 from corpusmill.pipeline.models.own import OwnModel
 
@@ -135,14 +137,23 @@ def test_a_factor_of_dense_rows_that_is_cut_has_the_same_arrays(options, init, l
 
 
 @pytest.mark.parametrize("case", ["nmf-penalties", "nmf-mu", "nmf-kl"])
-def test_a_continued_factor_that_is_cut_has_the_same_arrays(case, corpus, limited, tmp_path):
+def test_a_continued_factor_that_is_cut_has_the_same_arrays(case, corpus, limited, tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "PART_BYTES", 100_000)
     CASES[case](2).fit(corpus).save(tmp_path / "model")
     whole, in_blocks = NMF.load(tmp_path / "model"), NMF.load(tmp_path / "model")
     whole.partial_fit(corpus)
     limited(least_memory(in_blocks, corpus, SavedModel.open(str(tmp_path / "model"))))
     plans = []
-    in_blocks.partial_fit(corpus, callbacks=[lambda e: plans.append(e.plan) if isinstance(e, RunStarted) else None])
+
+    def note(event):
+        if isinstance(event, RunStarted):
+            plans.append(event.plan)
+
+    in_blocks.partial_fit(corpus, run=tmp_path / "run", callbacks=[note])
     assert plans[0]["blocks"] > 1
+    # The model that it continues is read a block at a time too.
+    (copied,) = (tmp_path / "run" / PREVIOUS).iterdir()
+    assert max(array["W"].nbytes for array in SavedModel.open(copied).blocks()) < 150_000
     np.testing.assert_array_equal(in_blocks.components_, whole.components_)
 
 

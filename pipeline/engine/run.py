@@ -473,7 +473,7 @@ def _shown(value: object) -> str:
 
 
 @cache  # each takes a millisecond
-def versions() -> Mapping[str, str]:
+def versions() -> dict[str, str]:
     """Return the versions of the software on which the bits of a result depend."""
     names = ("corpusmill", "numba", "numpy", "dask", "distributed", "zarr")
     return {name: version(name) for name in names} | {"python": platform.python_version()}

@@ -324,7 +324,7 @@ class FastRPConfig(Section):
     kind: Literal["fastrp"] = "fastrp"
     vector_size: int = Field(256, ge=4, le=65536, description="Number of dimensions of a vector")
     weights: list[float] = Field(
-        [0.0, 0.0, 1.0, 1.0],
+        (0.0, 0.0, 1.0, 1.0),  # type: ignore[arg-type]  # an estimator makes a tuple of any list
         min_length=1,
         description="Weight of the rows of nodes after each step of a random walk, one number per step",
     )

@@ -335,9 +335,8 @@ def _edges_of_networkx(graph: NetworkxGraph, options: EdgeOptions, found: Found)
     if weights is not None:
         _check_weights(weights, where)
     entries = Entries(source, target, np.ones(len(ends)) if weights is None else weights)
-    return _edges_of_entries(
-        names.take(pa.array(order)), [entries], len(ends), weights is not None, where, options, found
-    )
+    found.facts["edges"] = len(ends)
+    return _edges_of_entries(names.take(pa.array(order)), [entries], weights is not None, where, options, found)
 
 
 def _weights_of_networkx(graph: NetworkxGraph, attribute: str) -> np.ndarray | None:
@@ -387,7 +386,8 @@ def _edges_of_pairs(parts: Iterable[Pairs], where: str, options: EdgeOptions, fo
     number_of = np.empty(len(order), np.int32)
     number_of[order] = np.arange(len(order), dtype=np.int32)
     has_weights = _has_weights(seen, where, options, found)
-    return _edges_of_entries(names, _entries_of(file, number_of), seen.number, has_weights, where, options, found)
+    found.facts["edges"] = seen.number
+    return _edges_of_entries(names, _entries_of(file, number_of), has_weights, where, options, found)
 
 
 class _Nodes:
@@ -537,15 +537,17 @@ def _has_weights(seen: _SeenWeights, where: str, options: EdgeOptions, found: Fo
 def _edges_of_entries(
     names: pa.Array,
     entries: Iterable[Entries],
-    n_edges: int,
     has_weights: bool,
     where: str,
     options: EdgeOptions,
     found: Found,
 ) -> Edges:
-    """Return the edges between nodes given by their numbers, with the weights 1 unless they count."""
+    """Return the edges between nodes given by their numbers, with the weights 1 unless they count.
+
+    ``found`` has the number of edges.
+    """
     _check_names(names, where)
-    found.facts["edges"] = n_edges
+    n_edges = found.facts["edges"]
     shape = (len(names), len(names))
     if not options.directed:
         entries = map(_upper, entries)

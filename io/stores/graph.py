@@ -187,7 +187,28 @@ class Graph:
         return self.store.read_parquet("nodes.parquet")["node"].combine_chunks()
 
     def read_nodes(self, first: int, stop: int) -> pa.ChunkedArray:
-        """Read the names of the nodes ``first`` to ``stop - 1``, and not many others."""
+        """Read the names of some nodes, and not many others.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first node.
+        stop : int
+            Number of the node after the last one.
+
+        Returns
+        -------
+        pyarrow.ChunkedArray
+            The names (stop - first,), strings.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from corpusmill import ingest_graph
+        >>> graph = ingest_graph(nx.karate_club_graph(), "club")
+        >>> graph.read_nodes(0, 3).to_pylist()
+        ['0', '1', '2']
+        """
         return self.store.read_parquet_rows("nodes.parquet", first, stop)["node"]
 
     @cached_property

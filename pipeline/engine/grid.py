@@ -123,6 +123,8 @@ class GridAlgorithm(CellAlgorithm[DataT, ChunkT]):
     - ``shared``: small arrays that belong to no block.
     - ``cell``: the place of the cell in the grid and in the order of the step.
     - ``step``: number of the step.
+    - ``threads``: number of a worker's threads.
+    - ``is_on_device``: whether the worker trains on a CUDA device.
     - ``block``: the arrays of a block, by name.
     - ``first``: a function that returns the first arrays of the block.
 

@@ -25,6 +25,8 @@ def models(scale):
         "lda": LDA(2000 // scale, max_iter=2, learn_priors="none", device="cpu"),
         "lda-warp": LDA(2000 // scale, max_iter=2, sampler="warp", learn_priors="none", device="cpu"),
         "nmf": NMF(200 // scale, max_iter=1, device="cpu"),
+        "nmf-nndsvd": NMF(200 // scale, max_iter=1, init="nndsvda", device="cpu"),
+        "nmf-restarts": NMF(100 // scale, max_iter=1, restarts=3, device="cpu"),
         "nmf-kl": NMF(200 // scale, max_iter=1, solver="mu", beta_loss="kullback-leibler", device="cpu"),
         "word2vec": Word2Vec(300 // scale, min_count=1, epochs=1, device="cpu"),
         "random-indexing": RandomIndexing(2048 // scale, device="cpu"),

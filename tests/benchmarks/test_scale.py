@@ -50,7 +50,7 @@ def test_no_worker_needs_more_memory_than_its_plan(tmp_path):
     target = tmp_path / "figures.json"
     CliRunner().invoke(memory_plan.main, ["--quick", "--json", str(target)], catch_exceptions=False)
     rows = json.loads(target.read_text())
-    assert len(rows) == 6
+    assert len(rows) == 8
     for row in rows:
         # Python with its libraries, which is most of these small plans, takes half of its share on some systems.
         arrays = row["planned"] - PROCESS_BYTES

@@ -151,7 +151,7 @@ def test_the_folder_of_a_retrained_model_shows_the_run_of_the_night(tmp_path, mo
 def test_a_line_describes_the_state_of_a_run(monkeypatch):
     rows = [{"epoch": 3, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
     rows.append({"epoch": 4, "seconds": 3.0, "tokens_per_second": 2e6, "log_likelihood": -7.6})
-    status = RunStatus("runs/a", "lda", 4, 14, 0.0, 9, "running", [], rows, updated=1000.0)
+    status = RunStatus("runs/a", "lda", 4, 14, tokens=9, state="running", rows=rows, updated=1000.0)
     replace_clock(monkeypatch, time=lambda: 1012.0)
     assert describe(status) == (
         "lda runs/a: running, epoch 4 of 14 done, 2 M tokens/s, held out -7.500 of epoch 3, about 30 s left, "

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores.corpus import LOCK, Corpus
+from corpusmill.io.stores.graph import Graph
 from corpusmill.io.stores.locks import acquire_lock
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
@@ -121,10 +122,12 @@ def test_walks_that_another_process_has_just_finished_are_not_replaced(graph, tm
     fsspec.register_implementation("overtaken", Overtaken, clobber=True)
     url = f"overtaken://{tmp_path.name}"
     theirs = replace(OPTIONS, seed=seed)
-    Overtaken.meanwhile.append(lambda: write_walks(graph, url, theirs, source="theirs"))
+    their_graph = Graph(graph.url)
+    their_graph.title = "theirs"
+    Overtaken.meanwhile.append(lambda: write_walks(their_graph, url, theirs))
     refusal = pytest.raises(DataError, match="another corpus is here") if theirs != OPTIONS else nullcontext()
     with refusal:
-        write_walks(graph, url, OPTIONS, source="mine")
+        write_walks(graph, url, OPTIONS)
     assert Corpus(url).meta["about"]["source"] == "theirs"
 
 

@@ -129,6 +129,10 @@ class NMFConfig(Section):
     tol: float = Field(
         1e-4, ge=0, description="Stop when the measure that convergence names is at most this. 0 disables the check"
     )
+    missing: Literal["zero", "unknown"] = Field(
+        "zero",
+        description="What entries are that a matrix does not store. unknown leaves them and NaN out, as for ratings",
+    )
     convergence: Literal["error", "gradient"] = Field(
         "error",
         description="What tol limits: the share by which an epoch lowers the error, or the projected gradient as a "
@@ -159,6 +163,13 @@ class NMFConfig(Section):
         description="Numbers of components that are trained side by side, one of them n_components; each has restarts "
         "seeds. The model is the best one with n_components",
     )
+    validation_fraction: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of the entries that training leaves out, to measure how well each number of components "
+        "predicts them",
+    )
     random_state: Seed = 0
     device: Device = "auto"
 
@@ -169,7 +180,12 @@ class NMFConfig(Section):
             raise ValueError(
                 f"restart_components is {numbers}: give different numbers, with n_components, {self.n_components}"
             )
-        has_restarts = self.restarts > 1 or len(numbers) > 1
+        has_restarts = self.restarts > 1 or len(numbers) > 1 or self.validation_fraction > 0
+        is_plain = self.solver == "hals" and self.init == "random" and not self.extrapolate
+        if self.missing == "unknown" and (not is_plain or self.convergence != "error"):
+            raise ValueError(
+                "missing='unknown' needs solver='hals', init='random', extrapolate=False and convergence='error'"
+            )
         if self.beta_loss == "kullback-leibler" and self.solver != "mu":
             raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")
         is_penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
@@ -177,8 +193,8 @@ class NMFConfig(Section):
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals'")
         if self.convergence == "gradient" and self.solver != "hals":
             raise ValueError("convergence='gradient' needs solver='hals'")
-        if has_restarts and (self.solver != "hals" or self.init != "random" or self.extrapolate):
-            raise ValueError("several restarts need solver='hals', init='random' and extrapolate=False")
+        if has_restarts and not is_plain:
+            raise ValueError("restarts and validation_fraction need solver='hals', init='random' and extrapolate=False")
         if is_penalised and self.extrapolate:
             raise ValueError(
                 "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"

@@ -81,6 +81,31 @@ class SelectedColumns(RowBlocks):
         return self.source.ranges(numbers)
 
 
+class KnownEntries(RowBlocks):
+    """The same matrix in sparse form, without its entries that are NaN. Zeros of dense rows are stored."""
+
+    def __init__(self, source: RowBlocks):
+        super().__init__(source.where, source.shape, source.row_names, source.column_names)
+        self.source = source
+        self.advice = source.advice
+
+    def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
+        """Yield the rows."""
+        return map(known_entries, self.source.blocks(first, stop, numbers))
+
+
+def known_entries(rows: Block | RowBlocks) -> Block | RowBlocks:
+    """Return rows in sparse form, without their entries that are NaN. Zeros of dense rows are stored."""
+    if isinstance(rows, RowBlocks):
+        return KnownEntries(rows)
+    if scipy.sparse.issparse(rows):
+        rows = rows.tocoo()
+        known = ~np.isnan(rows.data)
+        return scipy.sparse.csr_matrix((rows.data[known], (rows.row[known], rows.col[known])), rows.shape)
+    known = np.nonzero(~np.isnan(rows))
+    return scipy.sparse.csr_matrix((rows[known], known), rows.shape)
+
+
 # --- rows that are stored in compressed form ---
 
 

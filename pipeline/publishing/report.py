@@ -85,6 +85,7 @@ def _contents_of_run(url: str, n_words: int, estimator: Estimator | None) -> Con
         topics=_topics(estimator, n_words),
         neighbours=_neighbours(estimator),
         restarts=_restarts(estimator),
+        left_out=list(getattr(estimator, "validation_errors_", {}).items()),
         config=meta["config"],
         versions=meta["versions"],
     )
@@ -112,10 +113,14 @@ def _restarts(estimator: Estimator | None) -> Table | None:
     if estimator is None:
         return None
     rows = {}
+    columns = ["components", "seed", "epochs", "error"]
     for _, restart in estimator._describe_restarts():
         numbers = (restart["n_components"], restart["random_state"], restart["epochs"])
         rows[restart["name"]] = [*map(str, numbers), f"{restart['error']:.6g}"]
-    return Table("Restarts", ["components", "seed", "epochs", "error"], rows) if rows else None
+        if "validation_error" in restart:
+            columns[4:] = ["error of left-out entries"]
+            rows[restart["name"]].append(f"{restart['validation_error']:.6g}")
+    return Table("Restarts", columns, rows) if rows else None
 
 
 def _last_model(url: str) -> Estimator | None:

@@ -309,6 +309,23 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
         yield W.copy(), H.copy()
 
 
+def nmf_known_row(a, x, Y, l1=0.0, l2=0.0, sweeps=1):
+    """Set each entry of a row x of a factor to its own minimum of ½‖a − Yx‖² + n(l1·Σ + ½ l2·Σ²).
+
+    Only the n entries of ``a`` that are not NaN count. The result is 0 if there are none.
+    """
+    x = x.copy()
+    known = ~np.isnan(a)
+    n, a, Y = known.sum(), a[known], Y[known]
+    for _ in range(sweeps):
+        for k in range(len(x)):
+            residual = a - Y @ x + Y[:, k] * x[k]
+            curvature = Y[:, k] @ Y[:, k] + n * l2
+            if curvature > 0:
+                x[k] = max(0, (Y[:, k] @ residual - n * l1) / curvature)
+    return x if n else np.zeros_like(x)
+
+
 def sparse_products(A, X):
     """Return A·X, the sum over the non-zeros of each row, for a sparse matrix in coordinates."""
     product = np.zeros((A.shape[0], X.shape[1]))

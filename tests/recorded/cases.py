@@ -140,6 +140,8 @@ CASES = {
     "nmf-mu": nmf(data="matrix", solver="mu"),
     "nmf-anls": nmf(data="matrix", solver="anls", is_paper=True),
     "nmf-divergence": nmf(data="matrix", solver="mu", beta_loss="kullback-leibler"),
+    "nmf-known": nmf(data="matrix", missing="unknown", alpha_W=0.01, l1_ratio=0.5, n_blocks=2),
+    "nmf-speckled": nmf(restart_components=[3, 4], validation_fraction=0.1, n_blocks=2),
     "nmf-restarts": nmf(restarts=3, n_blocks=2),
     "nmf-partial": nmf(continues=True),
     "word2vec-strata": word2vec(n_blocks=4),

@@ -84,7 +84,8 @@ def training(found: "TrainingResult") -> None:
     _line("model", found["model"])
     for restart in found.get("restarts", []):
         kind = f"{restart['n_components']} components, seed {restart['random_state']}"
-        trained = f"error {restart['error']:.6g} after {pluralize(restart['epochs'], 'epoch')}"
+        left_out = f", of left-out entries {restart['validation_error']:.6g}," if "validation_error" in restart else ""
+        trained = f"error {restart['error']:.6g}{left_out} after {pluralize(restart['epochs'], 'epoch')}"
         _line("restart", f"{kind}: {trained}, {restart['model']}")
     if "report" in found:
         _line("report", found["report"])

@@ -213,7 +213,7 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
 
         Raises ValueError if training continues from a model of other columns.
         """
-        matrix = named(read_input(X, type(self).__name__), options.vocabulary)
+        matrix = named(read_input(X, type(self).__name__, self._takes_nan), options.vocabulary)
         if not isinstance(matrix, InputMatrix) or previous is None:
             return matrix
         check_columns(matrix, self._fitted(), type(self).__name__)
@@ -421,7 +421,7 @@ class Estimator(ScikitLearnEstimator, metaclass=ABCMeta):
         self._check_fixed_parameters()
         model = self._fitted()
         caller = type(self).__name__
-        data = checked_input(X, model, caller)
+        data = checked_input(X, model, caller, self._takes_nan)
         if isinstance(data, InputMatrix):
             check_numbers(data, model, caller)
         return data

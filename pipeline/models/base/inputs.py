@@ -24,7 +24,7 @@ from ....io.data import Data, Kind, is_table, recognise, refusal
 from ....io.errors import DataError
 from ....io.extras import needing
 from ....io.matrices.anndata import MatrixFile, is_anndata_file
-from ....io.matrices.blocks import RowBlocks
+from ....io.matrices.blocks import RowBlocks, known_entries
 from ....io.matrices.memory import matrix_of
 from ....io.matrices.names import check_unique
 from ....io.stores.corpus import Corpus
@@ -104,7 +104,7 @@ CheckedInput: TypeAlias = Corpus | Matrix | str | os.PathLike[str] | InputMatrix
 TransformOutput = Any
 
 
-def read_input(X: DataLike, caller: str) -> CheckedInput:
+def read_input(X: DataLike, caller: str, takes_nan: bool = False) -> CheckedInput:
     """Return a store or a path as it is, documents as `recognise` returns them, and a matrix after `read_matrix`.
 
     Raises DataError for anything else. ``caller`` names the estimator in messages.
@@ -113,11 +113,11 @@ def read_input(X: DataLike, caller: str) -> CheckedInput:
         return X
     data = recognise(X)
     if data.kind is Kind.MATRIX:
-        return read_matrix(data.value, caller)
+        return read_matrix(data.value, caller, takes_nan)
     if data.kind is Kind.STORE:
         return data.value
     if is_anndata_file(data.value):
-        return read_matrix(MatrixFile(data.value), caller)
+        return read_matrix(MatrixFile(data.value), caller, takes_nan)
     if isinstance(data.value, str | os.PathLike):
         check_is_path(data.value, caller)
         return data.value
@@ -128,13 +128,16 @@ def read_input(X: DataLike, caller: str) -> CheckedInput:
     raise refusal(data, caller, taken)
 
 
-def read_matrix(data: Any, caller: str) -> InputMatrix:
+def read_matrix(data: Any, caller: str, takes_nan: bool = False) -> InputMatrix:
     """Return a matrix after checking that it is two-dimensional, real, finite and non-negative.
 
-    Raises ValueError, or TypeError for entries that are not numbers. ``caller`` names the estimator in messages.
+    With ``takes_nan``, it is sparse, and entries that are NaN are not stored. Raises ValueError, or TypeError for
+    entries that are not numbers. ``caller`` names the estimator in messages.
     """
     values, names = matrix_of(data)
     _check_shape(values.shape, caller)
+    if takes_nan:
+        values = known_entries(values)
     if not isinstance(values, RowBlocks):
         # The entries of blocks are checked when they are written to a store.
         _check_entries(values, caller)
@@ -248,9 +251,12 @@ def _check_entries(values: MatrixBlock, caller: str) -> None:
         entries = values.data
     # Only the stored entries of a sparse matrix are checked: the others are 0.
     if entries.dtype.kind == "f" and not np.isfinite(entries).all():
-        kind = "NaN" if np.isnan(entries).any() else "infinity"
+        has_nan = np.isnan(entries).any()
         where = _describe_place(values, ~np.isfinite(entries))
-        raise ValueError(f"Input X contains {kind} in {where}: replace such entries, or leave their rows out")
+        raise ValueError(
+            f"Input X contains {'NaN' if has_nan else 'infinity'} in {where}: replace such entries, or leave their "
+            f"rows out{'; NMF with missing=' + repr('unknown') + ' trains without them' if has_nan else ''}"
+        )
     if entries.size and entries.min() < 0:
         where = _describe_place(values, entries < 0)
         raise ValueError(
@@ -313,12 +319,12 @@ def drop_outgrown_columns(model: TrainedModel) -> None:
             del model.metadata[name]
 
 
-def checked_input(X: DataLike, model: TrainedModel, caller: str) -> CheckedInput:
+def checked_input(X: DataLike, model: TrainedModel, caller: str, takes_nan: bool = False) -> CheckedInput:
     """Return X in the form in which estimators apply a model to it. A matrix gets the model's names of columns.
 
     Raises ValueError if X does not fit the data that the model was trained on. ``caller`` names the estimator.
     """
-    data = read_input(X, caller)
+    data = read_input(X, caller, takes_nan)
     columns = columns_of(model)
     if isinstance(data, InputMatrix):
         check_columns(data, model, caller)

@@ -278,6 +278,11 @@ class ScikitLearnEstimator:
             return rows
         return in_container(rows, self.get_feature_names_out().tolist(), container, X)
 
+    @property
+    def _takes_nan(self) -> bool:
+        """Whether entries of a matrix may be NaN. The matrix is then stored in sparse form, without them."""
+        return False
+
     # --- what scikit-learn calls ---
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -290,7 +295,7 @@ class ScikitLearnEstimator:
             estimator_type=None,
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(preserves_dtype=[]),
-            input_tags=InputTags(sparse=True, positive_only=True),
+            input_tags=InputTags(sparse=True, positive_only=True, allow_nan=self._takes_nan),
         )
 
 

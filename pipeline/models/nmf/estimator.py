@@ -34,6 +34,7 @@ from . import inference
 from .factorization import Factorization, component_sizes, heaviest_rows, scaled_penalties
 from .frobenius import SOLVERS, FrobeniusFactorization, Hals, MultiplicativeUpdates
 from .inference import TrainedFactor
+from .known import KnownEntries
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
 from .rows import aligned_bounds, blocks_of, matrix_from
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 MAX_ROW_BYTES_ON_DEVICE = 4708
 
 #: Algorithms that can do without the whole of W.
-STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler, SideBySide)
+STREAMED = (Hals, MultiplicativeUpdates, KullbackLeibler, KnownEntries, SideBySide)
 
 
 class NMF(RestartedEstimator, TopicModel):
@@ -54,7 +55,7 @@ class NMF(RestartedEstimator, TopicModel):
 
     Choose it for topics of tf-idf weights, and for matrices of measurements without negative numbers. Rows of A are
     documents or samples, columns are words or features. The solver is FAST-HALS in cache-sized blocks. Every entry of A
-    counts, zeros included: there is no mask for missing entries.
+    counts, zeros included, unless ``missing`` says that entries which are not stored are unknown, such as ratings.
 
     Parameter names are those of `sklearn.decomposition.NMF`. scikit-learn's W is our H, and its H is our Wᵀ
     (``components_``).
@@ -75,6 +76,13 @@ class NMF(RestartedEstimator, TopicModel):
         When training stops, see ``convergence``; 0 trains ``max_iter`` epochs.
     max_iter : int, default=200
         Maximum number of epochs.
+    missing : {"zero", "unknown"}, default="zero"
+        What the entries are that a matrix does not store. "unknown": only stored entries count, zeros among them, and
+        entries that are NaN count as not stored. Training minimises the squared error of the known entries, by
+        alternating least squares [5]_. A row or column without a known entry gets weights of 0. Penalties are
+        multiplied by the number of known entries of each row or column, which is scikit-learn's scaling if all are
+        known. It needs a matrix, ``solver="hals"`` and ``init="random"``, and runs on the CPU.
+        `partial_fit` cannot continue such a model.
     convergence : {"error", "gradient"}, default="error"
         What ``tol`` limits. "error": training stops after an epoch that reduces the error by less than this share of
         it; with penalties, the "penalised_error" of ``history_``. "gradient": it stops when the sum of the absolute
@@ -88,7 +96,7 @@ class NMF(RestartedEstimator, TopicModel):
         Share of the penalties that is ℓ1; the rest is ℓ2.
     sweeps : int, default=1
         Sweeps over a factor per epoch. All of them use the same matrix products, so each further sweep costs only
-        about a tenth of an epoch.
+        about a tenth of an epoch. With ``missing="unknown"``, there are five times as many.
     extrapolate : bool, default=False
         Start each epoch beyond the W of the previous one, in the direction of its last step [3]_. On 20 Newsgroups it
         reaches the error of 50 plain epochs in 16 to 20 (tf-idf) or 27 to 36 (counts). It needs two more copies of W.
@@ -106,6 +114,11 @@ class NMF(RestartedEstimator, TopicModel):
     restart_components : sequence of int or None, default=None
         Numbers of components that are trained side by side, one of them ``n_components``. Each has ``restarts`` seeds.
         The model is the one with the lowest error among those with ``n_components``. None means only ``n_components``.
+    validation_fraction : float, default=0.0
+        Share of the entries that training leaves out, to measure how well they are predicted. The number of components
+        of ``restart_components`` with the lowest error of these entries, see ``validation_errors_``, fits the data
+        best. Left-out entries are drawn by ``random_state``, the same for all restarts. Zeros are left out too, unless
+        ``missing="unknown"``, so they need memory and time for this share of all entries, stored or not.
     random_state : int, numpy.random.RandomState, numpy.random.Generator or None, default=0
         Seed of the first factors. None stands for 0, so results are always reproducible. From a generator, `fit`
         draws a seed.
@@ -134,11 +147,15 @@ class NMF(RestartedEstimator, TopicModel):
         Names that users gave to topics, by number of the topic; see ``corpusmill explore``.
     restarts_ : list of NMF
         All factorisations that were trained, if there was more than one.
+    validation_errors_ : dict of int to float
+        With ``validation_fraction``: the lowest root mean squared error of the left-out entries, by number of
+        components. It is that of the factors with which the last epoch has begun.
     n_iter_ : int
         Epochs trained.
     history_ : list of dict
         Metrics of each epoch, such as "error" and "relative_error". With penalties also "penalised_error", √(2F) of
-        the objective F that is minimised, which is half of the squared error plus the penalties.
+        the objective F that is minimised, which is half of the squared error plus the penalties. With
+        ``missing="unknown"`` also "rmse", the root mean squared error of the known entries.
     model_ : TrainedModel
         The arrays and the vocabulary, as `save` writes them.
 
@@ -155,6 +172,7 @@ class NMF(RestartedEstimator, TopicModel):
     .. [3] Ang and Gillis, "Accelerating nonnegative matrix factorization algorithms using extrapolation", Neural
        Computation 2019.
     .. [4] Lee and Seung, "Algorithms for non-negative matrix factorization", NIPS 2001 (multiplicative updates).
+    .. [5] Zhou et al., "Large-scale parallel collaborative filtering for the Netflix prize", AAIM 2008.
 
     Examples
     --------
@@ -166,7 +184,7 @@ class NMF(RestartedEstimator, TopicModel):
     """
 
     _kind = "nmf"
-    _fixed_parameters = ("n_components", "weighting")
+    _fixed_parameters = ("n_components", "weighting", "missing")
     _former_parameters = MappingProxyType({"order": "separable"})
 
     #: The values of ``solver``. A subclass may add solvers that are defined elsewhere.
@@ -181,6 +199,7 @@ class NMF(RestartedEstimator, TopicModel):
         init: str = "random",
         tol: float = 1e-4,
         max_iter: int = 200,
+        missing: str = "zero",
         convergence: str = "error",
         alpha_W: float = 0.0,
         alpha_H: float | str = "same",
@@ -192,6 +211,7 @@ class NMF(RestartedEstimator, TopicModel):
         n_blocks: int | str = "auto",
         restarts: int = 1,
         restart_components: Sequence[int] | None = None,
+        validation_fraction: float = 0.0,
         random_state: RandomState = 0,
         device: str = "auto",
     ):
@@ -200,6 +220,7 @@ class NMF(RestartedEstimator, TopicModel):
         self.beta_loss = beta_loss
         self.init = init
         self.tol = tol
+        self.missing = missing
         self.convergence = convergence
         self.max_iter = max_iter
         self.alpha_W = alpha_W
@@ -212,8 +233,13 @@ class NMF(RestartedEstimator, TopicModel):
         self.n_blocks = n_blocks
         self.restarts = restarts
         self.restart_components = restart_components
+        self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.device = device
+
+    @property
+    def _takes_nan(self) -> bool:
+        return self.missing == "unknown"
 
     # --- training ---
 
@@ -223,7 +249,7 @@ class NMF(RestartedEstimator, TopicModel):
         Arrays are NumPy's, SciPy's sparse ones or Dask's. AnnData and its files are arrays with names. Raises DataError
         for an array that is no matrix.
         """
-        read = read_input(data, type(self).__name__)
+        read = read_input(data, type(self).__name__, self._takes_nan)
         if isinstance(read, Corpus | Matrix):
             return read
         if isinstance(read, str | os.PathLike):
@@ -253,7 +279,10 @@ class NMF(RestartedEstimator, TopicModel):
         if not restarts:
             return self._single_algorithm(data, previous)
         if previous is not None:
-            raise ValueError(f"partial_fit continues one factorisation, but restarts is {len(restarts)}: set it to 1")
+            raise ValueError(
+                "partial_fit continues one factorisation: leave restarts, restart_components and validation_fraction "
+                "at their defaults"
+            )
         return self._side_by_side(data, restarts)
 
     def _single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
@@ -264,12 +293,13 @@ class NMF(RestartedEstimator, TopicModel):
         V = data.n_words
         K = self.n_components
         total = data.total if isinstance(data, Matrix) else float(data.n_tokens)
+        n_entries = data.n_tokens if self.missing == "unknown" else D * V
         algorithm = self._for_rows(n_rows=V, n_documents=D)
         return replace(
             algorithm,
             init=self.init,
             # The mean of A is then about that of a product of two random factors.
-            scale=float(np.sqrt((total or 1.0) / (D * V) / K)),
+            scale=float(np.sqrt((total or 1.0) / n_entries / K)),
             weighting=self.weighting if isinstance(data, Corpus) else "counts",
             tol=self.tol,
             seed=self._seed_number(),
@@ -303,6 +333,15 @@ class NMF(RestartedEstimator, TopicModel):
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
         """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""
         bounds = (0, n_rows)
+        if self.missing == "unknown":
+            return KnownEntries(
+                bounds=bounds,
+                n_components=self.n_components,
+                sweeps=self.sweeps,
+                dtype=self.dtype,
+                # For each known entry.
+                penalties=scaled_penalties(self.alpha_W, self.alpha_H, self.l1_ratio, 1, 1),
+            )
         if self.beta_loss == "kullback-leibler":
             return KullbackLeibler(bounds=bounds, n_components=self.n_components, sweeps=self.sweeps, dtype=self.dtype)
         return self._chosen("solver", self._solvers)(
@@ -321,12 +360,26 @@ class NMF(RestartedEstimator, TopicModel):
             return resolve_device(self.device, False, f"{self.n_components} components (over {most:,}, {self.dtype})")
         if self.convergence == "gradient":
             return resolve_device(self.device, False, "convergence 'gradient'")
+        if self.missing == "unknown":
+            return resolve_device(self.device, False, "missing 'unknown'")
         has_kernels = self._chosen("solver", self._solvers).has_cuda_kernels
         return resolve_device(self.device, has_kernels, f"solver {self.solver!r}")
 
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         if previous is not None:
             self._check_columns(data)
+        if self.missing == "unknown":
+            if previous is not None:
+                raise ValueError(
+                    "partial_fit cannot continue a model with missing='unknown', which keeps no sums over its known "
+                    "entries: fit all rows again"
+                )
+            if isinstance(data, Corpus):
+                raise ValueError(
+                    "missing='unknown' needs a matrix: a word that a document lacks is known to occur 0 times"
+                )
+            if not data.n_tokens:
+                raise DataError(f"{data.title}: no entry is known: with missing='unknown', store at least one")
         if self.weighting == "tfidf" and isinstance(data, Matrix):
             raise ValueError("weighting='tfidf' needs documents: for a matrix, use scikit-learn's TfidfTransformer")
         smaller = min(data.n_documents, data.n_words)

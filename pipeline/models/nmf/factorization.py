@@ -86,6 +86,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     device: str = "cpu"
     n_ranges: int = 1  # see `Needs.ranges`; with more than one, W is not held as a whole
 
+    @property
+    def delta_columns(self) -> int:
+        """Columns of P."""
+        return self.n_components
+
     def __post_init__(self) -> None:
         """Let products that read W block by block run on the CPU, wherever the run was begun."""
         if self.n_ranges > 1:
@@ -117,7 +122,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             state=2 * chunk.documents * self.n_components * item,
             model=factor * copies_of_W,
             # P of this chunk, P of the shard, and one that is merged; Q, which is in the state if there are ranges.
-            delta=3 * factor + (gram if is_whole else 3 * gram),
+            delta=3 * self.swept_rows * self.delta_columns * item + (gram if is_whole else 3 * gram),
             scratch=scratch,
             # The chunk by row and by column; H and W before and after a sweep, with their products; P of the shard, and
             # one that is merged; several blocks of W joined; Q.
@@ -133,11 +138,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
         """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
-        factor = self.swept_rows * self.n_components * np.dtype(self.dtype).itemsize
+        P = self.swept_rows * self.delta_columns * np.dtype(self.dtype).itemsize
         return Needs(
             kernels={self.kernel_module},
             device=self.device,
-            kept=factor * max(0, count_waiting(min(len(data.chunks), self.most_shards)) - 1),
+            kept=P * max(0, count_waiting(min(len(data.chunks), self.most_shards)) - 1),
             shards=self.most_shards,
             ranges=self.n_ranges,
         )
@@ -234,8 +239,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Read a chunk in the form that sweeps take."""
         if self.n_ranges > 1:
             return self.streamed_chunk(data, index, model.shared)
-        rows = self.rows(data, index, model.shared)
-        return rows if isinstance(rows, np.ndarray) else products.sparse_matrix(rows, self.n_rows)
+        return self.prepared(self.rows(data, index, model.shared))
+
+    def prepared(self, rows: Rows) -> PreparedRows:
+        """Return rows in the form that sweeps take."""
+        return products.sparse_matrix(rows, self.n_rows) if isinstance(rows, products.SparseRows) else rows
 
     def streamed_chunk(self, data: Corpus | Matrix, index: int, shared: Arrays) -> PreparedRows:
         """Read a chunk in the form for products with a block of a factor. Dense rows stay as they are."""
@@ -274,10 +282,14 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return what rows of A add to P if they equal H·Wᵀ, given their Q."""
 
     @abstractmethod
+    def norm(self, rows: Rows) -> np.float64:
+        """Return the number that the error of these rows is compared with."""
+
+    @abstractmethod
     def fold_in(
         self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
     ) -> tuple[np.ndarray, float]:
-        """Return the H (D, K) of new rows while W is fixed, and a number for their error."""
+        """Return the H (D, K) of new rows while W is fixed, and their error, in the unit of `norm`."""
 
     def add_columns(self, A: PreparedRows, H: np.ndarray, block: int, model: ModelView, P: np.ndarray) -> None:
         """Add AᵀH of the words of a block to its P (rows, K), for H (D, K)."""

@@ -35,6 +35,7 @@ from .rows import (
     SweptRows,
     add_column_products,
     add_row_products,
+    by_row,
     entries_of,
     form_of,
     gram_of,
@@ -48,7 +49,47 @@ REVIVE = -2
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrobeniusFactorization(Factorization):
+class SquaredError(Factorization):
+    """Base class of what minimises a squared error."""
+
+    #: ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
+    penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def gram(self, W: np.ndarray) -> np.ndarray:
+        """Return WᵀW: (K, K) float64."""
+        return gram_matrix(W)
+
+    def norm(self, rows: Rows) -> np.float64:
+        """Return the sum of the squares."""
+        return np.sum(np.square(entries_of(rows), dtype=np.float64))
+
+    def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """Return W·Q: what rows of A add to P if they equal H·Wᵀ."""
+        return W @ Q
+
+    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
+        """Return the sums over all blocks as the next shared arrays, and the errors of the step.
+
+        ``error`` is ‖A − H·Wᵀ‖, and ``relative_error`` is its ratio to ‖A‖. With penalties, training minimises the
+        objective F, which is half of the squared error plus the penalties. ``penalised_error`` is √(2F).
+        """
+        squared_error = max(float(sums["norm"] - totals["explained"]), 0.0)
+        squared_norm = max(float(sums["norm"]), np.finfo(float).tiny)
+        metrics = {
+            "error": float(np.sqrt(squared_error)),
+            "relative_error": float(np.sqrt(squared_error / squared_norm)),
+        }
+        if any(self.penalties):
+            penalty = float(sums["penalty"] + totals["penalty"])
+            metrics["penalised_error"] = float(np.sqrt(squared_error + 2 * penalty))
+        if "violation" in sums:
+            metrics["violation"] = float(sums["violation"] + totals["violation"])
+        kept = {name: array for name, array in totals.items() if name not in ("explained", "penalty", "violation")}
+        return shared | kept, metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrobeniusFactorization(SquaredError):
     """Base class of the solvers.
 
     The error of the new H and W is ‖A‖² − 2⟨P, W⟩ + ⟨S, Q⟩. An epoch has all of these products, so the error costs no
@@ -59,8 +100,6 @@ class FrobeniusFactorization(Factorization):
     #: Whether there are kernels for a CUDA device.
     has_cuda_kernels: ClassVar[bool] = False
 
-    #: ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
-    penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     extrapolate: bool = False
     convergence: str = "error"  # what ``tol`` limits
 
@@ -71,14 +110,6 @@ class FrobeniusFactorization(Factorization):
             return estimate
         factor = self.n_rows * self.n_components * np.dtype(self.dtype).itemsize
         return replace(estimate, model=estimate.model + 2 * factor)
-
-    def gram(self, W: np.ndarray) -> np.ndarray:
-        """Return WᵀW: (K, K) float64."""
-        return gram_matrix(W)
-
-    def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        """Return W·Q: what rows of A add to P if they equal H·Wᵀ."""
-        return W @ Q
 
     @property
     def scores(self) -> FrobeniusScores:
@@ -223,38 +254,19 @@ class FrobeniusFactorization(Factorization):
             W[:, k] = column[:, 0]
         return W
 
-    def reduce(self, shared: Arrays, totals: Arrays, sums: Arrays, history: list[Metrics]) -> tuple[Arrays, Metrics]:
-        """Return the sums over all blocks as the next shared arrays, and the errors of the step.
-
-        ``error`` is ‖A − H·Wᵀ‖, and ``relative_error`` is its ratio to ‖A‖. With penalties, training minimises the
-        objective F, which is half of the squared error plus the penalties. ``penalised_error`` is √(2F).
-        """
-        squared_error = max(float(sums["norm"] - totals["explained"]), 0.0)
-        squared_norm = max(float(sums["norm"]), np.finfo(float).tiny)
-        metrics = {
-            "error": float(np.sqrt(squared_error)),
-            "relative_error": float(np.sqrt(squared_error / squared_norm)),
-        }
-        if any(self.penalties):
-            penalty = float(sums["penalty"] + totals["penalty"])
-            metrics["penalised_error"] = float(np.sqrt(squared_error + 2 * penalty))
-        if self.convergence == "gradient":
-            metrics["violation"] = float(sums["violation"] + totals["violation"])
-        kept = {name: array for name, array in totals.items() if name not in ("explained", "penalty", "violation")}
-        return shared | kept, metrics
-
     # --- new rows ---
 
     def fold_in(
         self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
     ) -> tuple[np.ndarray, float]:
-        """Return the H (D, K) of new rows and ⟨A·W, H⟩ while W is fixed. All solvers use HALS for it."""
+        """Return the H (D, K) of new rows while W is fixed, and their squared error. All solvers use HALS."""
         R = np.zeros((n_rows_of(A), self.n_components), self.dtype)
         add_row_products(A, W, R)
         H = np.zeros_like(R)
         rule = nmf.update_rule(S, *self.penalties[2:], self.dtype)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
-        return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
+        inner = nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
+        return H, float(self.norm(by_row(A)) - 2 * inner + np.sum(S * gram_matrix(H)))
 
 
 def l1_penalty(weight: float, factor: np.ndarray) -> float:
@@ -272,13 +284,10 @@ class Hals(FrobeniusFactorization):
     kernel_module: ClassVar[str] = "nmf.hals"
     has_cuda_kernels: ClassVar[bool] = True
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
-        """Read a chunk in the form that is fastest where it is swept."""
-        if self.n_ranges > 1 or runs_on_cuda(self.device):
-            return super().load_chunk(data, index, model)
-        rows = self.rows(data, index, model.shared)
-        if isinstance(rows, np.ndarray):
-            return rows
+    def prepared(self, rows: Rows) -> PreparedRows:
+        """Return rows in the form that is fastest where they are swept."""
+        if isinstance(rows, np.ndarray) or runs_on_cuda(self.device):
+            return super().prepared(rows)
         return SparseChunk(rows, self.n_rows, self.n_components)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays, first: Callable[[], Arrays]) -> tuple[Arrays, Arrays]:

@@ -13,7 +13,6 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import products
-from ....kernels.nmf.sums import gram_matrix
 from ...engine.algorithm import Address, Metrics, ModelView, Scores
 from ...engine.data import DataRef
 from ...topics import WordList
@@ -120,6 +119,16 @@ class FactorScores(Scores):
         some = W[:n_rows] if isinstance(W, np.ndarray) else W.first(n_rows)
         return some, gram_of(some, self.algorithm.gram)
 
+    def score(
+        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, data: Corpus | Matrix
+    ) -> Arrays:
+        """Return the norm and the error of a held-out chunk. A training chunk's error is known from the epoch."""
+        if state is not None:
+            return {}
+        W, S = self.scored_rows(model, data.n_words)
+        error = self.algorithm.fold_in(chunk, W, S)[1]
+        return {"norm": self.algorithm.norm(by_row(chunk)), "error": np.float64(error)}
+
     def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordList]:
         """Return the heaviest words of the first components; no lists for a matrix, which has no words."""
         if not isinstance(data, Corpus):
@@ -153,18 +162,6 @@ class FrobeniusScores(FactorScores):
 
     convergence: str
     extrapolates: bool
-
-    def score(
-        self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address, data: Corpus | Matrix
-    ) -> Arrays:
-        """Return the squared error and norm of a held-out chunk. A training chunk's error is known from the epoch."""
-        if state is not None:
-            return {}
-        A = by_row(chunk)
-        W, S = self.scored_rows(model, data.n_words)
-        H, inner = self.algorithm.fold_in(chunk, W, S)
-        norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
-        return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the relative error of the held-out rows."""

@@ -21,22 +21,6 @@ from .rows import AnyFactor, PreparedRows, Rows, StreamedChunk, StreamedFactor, 
 class DivergenceScores(FactorScores):
     """Scores of held-out rows by their Kullback-Leibler divergence from H·Wᵀ."""
 
-    def score(
-        self,
-        model: ModelView,
-        chunk: PreparedRows,
-        state: Arrays | None,
-        address: Address,
-        data: Corpus | Matrix,
-    ) -> Arrays:
-        """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
-        if state is not None:
-            return {}
-        A = _sparse(by_row(chunk))
-        W, S = self.scored_rows(model, data.n_words)
-        divergence = self.algorithm.fold_in(chunk, W, S)[1]
-        return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
-
     def metrics(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the divergence of the held-out rows per unit of their sum."""
         if not held_out:
@@ -97,6 +81,10 @@ class KullbackLeibler(Factorization):
         assert isinstance(A, StreamedChunk)
         ratio, _ = _ratios_of_block(A, H, self.bounds[block], self.bounds[block + 1], model.block(block)["W"])
         products.add_products(ratio, H, P)
+
+    def norm(self, rows: Rows) -> np.float64:
+        """Return the sum of the entries."""
+        return np.sum(entries_of(rows), dtype=np.float64)
 
     @property
     def scores(self) -> DivergenceScores:

@@ -25,6 +25,7 @@ from ..base.saved import SavedModel, TrainedModel
 from ..base.text import TextEstimator
 from .factorization import Factorization
 from .frobenius import Hals
+from .known import KnownEntries
 from .side_by_side import (
     MAX_COLUMNS,
     SideBySide,
@@ -34,6 +35,7 @@ from .side_by_side import (
     most_epochs,
     restart_history,
 )
+from .speckled import Speckled
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 #: Number of components and seed of a restart.
 Restart = tuple[int, int]
 #: Parameters of a single factorisation.
-ONE: dict[str, object] = {"restarts": 1, "restart_components": None}
+ONE: dict[str, object] = {"restarts": 1, "restart_components": None, "validation_fraction": 0.0}
 
 
 class RestartedEstimator(TextEstimator):
@@ -51,6 +53,7 @@ class RestartedEstimator(TextEstimator):
     max_iter: int
     restarts: int
     restart_components: Sequence[int] | None
+    validation_fraction: float
     device: str
 
     #: Restarts that replace those of the parameter ``restarts``.
@@ -153,6 +156,15 @@ class RestartedEstimator(TextEstimator):
             found.append(model)
         return found
 
+    @property
+    def validation_errors_(self) -> dict[int, float]:
+        """The lowest root mean squared error of the left-out entries by number of components, ascending."""
+        errors: dict[int, float] = {}
+        for model in self.restarts_ if self.validation_fraction else []:
+            error = model.history_[-1]["validation_error"]
+            errors[model.n_components] = min(error, errors.get(model.n_components, error))
+        return dict(sorted(errors.items()))
+
     def _describe_restarts(self) -> list[tuple[Self, JsonObject]]:
         found = []
         for model in self.restarts_:
@@ -163,6 +175,8 @@ class RestartedEstimator(TextEstimator):
                 "epochs": model.n_iter_,
                 "error": model.history_[-1]["error"],  # of the reconstruction
             }
+            if self.validation_fraction:
+                description["validation_error"] = model.history_[-1]["validation_error"]
             found.append((model, description))
         return found
 
@@ -182,7 +196,7 @@ class RestartedEstimator(TextEstimator):
             raise ValueError(
                 f"restart_components is {numbers}: give different numbers, with n_components, {self.n_components}"
             )
-        if self.restarts == 1 and len(numbers) == 1:
+        if self.restarts == 1 and len(numbers) == 1 and not self.validation_fraction:
             return []
         first = self._seed_number()
         return [(number, seed) for number in numbers for seed in range(first, first + self.restarts)]
@@ -190,24 +204,29 @@ class RestartedEstimator(TextEstimator):
     def _side_by_side(self, data: Corpus | Matrix, restarts: Sequence[Restart]) -> SideBySide:
         """Return the algorithm that trains several restarts."""
         resolve_device(self.device, False, "training of several restarts")
-        factorizations = []
+        factorizations: list[Hals | KnownEntries] = []
         for components, seed in restarts:
             parameters = {"n_components": components, "random_state": seed} | ONE
             factorization = type(self)(**self.get_params() | parameters)._single_algorithm(data)
             # Other solvers need more than a product and a sweep.
-            if type(factorization) is not Hals or factorization.init != "random" or factorization.extrapolate:
+            is_plain = type(factorization) is Hals and factorization.init == "random" and not factorization.extrapolate
+            if not is_plain and not isinstance(factorization, KnownEntries):
                 needed = {"solver": "hals", "init": "random", "extrapolate": False}
                 given = self.get_params()
                 wrong = [f"{name} is {given[name]!r}" for name, value in needed.items() if given[name] != value]
                 wanted = ", ".join(f"{name}={value!r}" for name, value in needed.items())
                 raise ValueError(f"{' and '.join(wrong)}, but several restarts need {wanted}")
+            assert isinstance(factorization, Hals | KnownEntries)
             factorizations.append(replace(factorization, device="cpu"))
-        return SideBySide(
+        algorithm = SideBySide(
             bounds=factorizations[0].bounds,
             factorizations=tuple(factorizations),
             max_iter=self.max_iter,
             max_columns=self._max_columns,
         )
+        if self.validation_fraction or isinstance(factorizations[0], KnownEntries):
+            return Speckled(**vars(algorithm), share=self.validation_fraction, seed=self._seed_number())
+        return algorithm
 
     def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
         """Set the attributes of a trained model from one step of a run; of several restarts, take the best."""

@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,8 +134,15 @@ def _count_words(chunk: Chunk, first: int, stop: int, dtype: str) -> products.Sp
     return products.SparseRows(indptr, indices, data.astype(dtype))
 
 
+class SpeckledRows(NamedTuple):
+    """Rows of A, among them the entries that are left out."""
+
+    by_row: products.SparseRows
+    is_left_out: np.ndarray  # (n,) bool
+
+
 #: Rows of A as they are loaded for sweeps.
-PreparedRows = Prepared | SparseChunk | StreamedChunk | np.ndarray
+PreparedRows = Prepared | Rows | SparseChunk | StreamedChunk | SpeckledRows
 #: Rows of A as solvers take them.
 SweptRows = Prepared | Rows
 
@@ -159,7 +167,7 @@ def form_of(prepared: PreparedRows) -> SweptRows:
     """Return prepared rows in the form for the next sweep. Call it once for each sweep."""
     if isinstance(prepared, SparseChunk):
         return prepared.form()
-    assert not isinstance(prepared, StreamedChunk)
+    assert not isinstance(prepared, StreamedChunk | SpeckledRows)
     return prepared
 
 

@@ -44,6 +44,7 @@ from ...engine.data import ChunkSize
 from ...engine.worker.merging import count_waiting
 from .deltas import FactorSums, cut_sums, shard_sums
 from .frobenius import Hals, l1_penalty
+from .known import KnownEntries
 from .rows import (
     AnyFactor,
     PreparedRows,
@@ -62,7 +63,7 @@ COHORT_COLUMNS = 64
 #: Columns of all restarts that are trained at the same time, unless one restart has more.
 MAX_COLUMNS = 1024
 #: Errors that each restart reports, by name.
-MEASURES = ("error", "relative_error", "penalised_error", "violation")
+MEASURES = ("error", "relative_error", "penalised_error", "validation_error", "violation")
 #: Numbers of each restart that its factorisation sums over the blocks of W.
 TOTALS = ("explained", "penalty", "violation")
 #: Arrays of a block that a trained model keeps. Those after W are only in blocks of several restarts.
@@ -133,7 +134,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
 
     name: ClassVar[str] = "nmf"
 
-    factorizations: tuple[Hals, ...]
+    factorizations: tuple[Hals | KnownEntries, ...]
     max_iter: int
     max_columns: int = MAX_COLUMNS
     n_ranges: int = 1  # see `Needs.ranges`; with more than one, W is not held as a whole
@@ -180,7 +181,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             # W before and after the update.
             model=2 * rows * total * item + 2 * grams,
             # P of this chunk, P of the shard, and one that is merged; Q.
-            delta=3 * rows * active * item + 3 * grams,
+            delta=3 * rows * self._delta_columns * item + 3 * grams,
             # The transposition of the chunk.
             scratch=2 * (4 + item) * chunk.tokens
             + 16 * self.n_rows
@@ -193,11 +194,16 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         """The largest number of columns of active restarts."""
         return min(sum(self.columns), max(self.max_columns, *self.columns))
 
+    @property
+    def _delta_columns(self) -> int:
+        """At least the largest number of columns of P of active restarts."""
+        return self._most_active * max(-(-each.delta_columns // each.n_components) for each in self.factorizations)
+
     def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
         """Return the kernels, and the bytes of the P that wait to be merged, except for the one in `memory`."""
         item = np.dtype(self.factorizations[0].dtype).itemsize
         waiting = max(0, count_waiting(min(len(data.chunks), MAX_SHARDS)) - 1)
-        kept = self.factorizations[0].swept_rows * self._most_active * item * waiting
+        kept = self.factorizations[0].swept_rows * self._delta_columns * item * waiting
         return Needs(kernels={"nmf.hals"}, kept=kept, ranges=self.n_ranges)
 
     @property
@@ -243,12 +249,12 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         }
 
     @property
-    def _measures(self) -> Sequence[str]:
+    def _measures(self) -> list[str]:
         first = self.factorizations[0]
-        missing = set()
+        missing = {"validation_error"}
         if not any(first.penalties):
             missing.add("penalised_error")
-        if first.convergence != "gradient":
+        if first.scores.convergence != "gradient":
             missing.add("violation")
         return [name for name in MEASURES if name not in missing]
 
@@ -331,7 +337,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         return admit(self.columns, going, waiting, self.max_columns)
 
     def _all_rows(
-        self, active: list[int], state: Arrays | None, A: PreparedRows, W: AnyFactor, shared: Arrays, address: Address
+        self,
+        active: list[int],
+        state: Arrays | None,
+        A: PreparedRows,
+        W: AnyFactor,
+        shared: Arrays,
+        address: Address,
     ) -> np.ndarray:
         """Return a new H (D, K) of all active restarts before the sweep."""
         if state is not None and state["restarts"].tolist() == active:
@@ -373,6 +385,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         places = consecutive([self.columns[restart] for restart in cohort])
         for restart, where, gram in zip(cohort, places, grams, strict=True):
             algorithm = self.factorizations[restart]
+            assert isinstance(algorithm, Hals)
             K = algorithm.n_components
             S = shared["S"][self._squares[restart]].reshape(K, K)
             if shared["restart_epochs"][restart] == 0:
@@ -390,11 +403,12 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
         totals |= {name: np.zeros(len(self.factorizations)) for name in TOTALS}
         columns = consecutive([self.columns[restart] for restart in active])
+        wide = consecutive([self.factorizations[restart].delta_columns for restart in active])
         squares = consecutive([self.columns[restart] ** 2 for restart in active])
-        for restart, where, square in zip(active, columns, squares, strict=True):
+        for restart, where, terms, square in zip(active, columns, wide, squares, strict=True):
             K = self.columns[restart]
             own = {"W": np.ascontiguousarray(before[:, where]), "first_row": first_row}
-            products = {"P": np.ascontiguousarray(delta["P"][:, where]), "Q": delta["Q"][square].reshape(K, K)}
+            products = {"P": np.ascontiguousarray(delta["P"][:, terms]), "Q": delta["Q"][square].reshape(K, K)}
             kept, found = self.factorizations[restart].apply(own, products, {}, first)
             W[:, where] = kept["W"]
             for name in ("S", "Q"):
@@ -445,8 +459,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             for name in ("S", "Q"):
                 after[name][square] = totals[name][square]
             own_totals = {name: totals[name][restart] for name in TOTALS}
-            own_sums = {"norm": sums["norm"]} | {name: sums[name][restart] for name in ("penalty", "violation")}
-            _, metrics = self.factorizations[restart].reduce({}, own_totals, own_sums, [])
+            own_sums = {name: array[restart] if np.ndim(array) else array for name, array in sums.items()}
+            metrics = self.metrics_of(restart, own_totals, own_sums)
             epoch = int(after["restart_epochs"][restart])
             for name in self._measures:
                 after[name][restart, epoch] = metrics[name]
@@ -461,6 +475,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         metrics["restarts_converged"] = sum(self._has_converged(after, restart) for restart in self._restarts)
         metrics["max_iter"] = self.max_iter
         return after, metrics
+
+    def metrics_of(self, restart: int, totals: Arrays, sums: Arrays) -> Metrics:
+        """Return the metrics of an epoch of one restart."""
+        return self.factorizations[restart].reduce({}, totals, sums, [])[1]
 
     def _has_finished(self, shared: Arrays, restart: int) -> bool:
         return int(shared["restart_epochs"][restart]) >= self.max_iter or self._has_converged(shared, restart)
@@ -486,7 +504,7 @@ def last_errors(shared: Arrays, name: str | None = None) -> np.ndarray:
 
 def lowest_errors(shared: Arrays) -> Metrics:
     """Return the errors of the best restart so far."""
-    return {name: float(last_errors(shared, name).min()) for name in MEASURES[:3] if name in shared}
+    return {name: float(last_errors(shared, name).min()) for name in MEASURES[:4] if name in shared}
 
 
 def restart_history(shared: Arrays, restart: int, epochs: Iterable[int] | None = None) -> list[Metrics]:

@@ -59,6 +59,8 @@ class Chart:
     span: str
     #: Names and points of all curves as JSON, for the same script.
     values: str
+    #: What the numbers below the axis are.
+    axis: str = "epoch"
 
     @property
     def legend(self) -> list[Curve]:
@@ -90,8 +92,8 @@ class _Scale:
         return f"{self.left(epoch):.2f},{self.top(value):.2f}"
 
 
-def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = False) -> Chart | None:
-    """Return a chart of curves by name, or None if no curve has a point.
+def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = False, axis: str = "epoch") -> Chart | None:
+    """Return a chart of curves by name over numbers that ``axis`` names, or None if no curve has a point.
 
     ``from_zero``: let the axis begin at zero, and fill the area below each curve.
     """
@@ -119,6 +121,7 @@ def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = Fals
         x_ticks=_epoch_ticks(scale),
         span=json.dumps([scale.first, scale.last]),
         values=json.dumps(shown),
+        axis=axis,
     )
 
 

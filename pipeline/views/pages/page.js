@@ -13,7 +13,7 @@ function addPointerValues(root) {
       const nearest = points => points.reduce((a, b) => Math.abs(b[0] - wanted) < Math.abs(a[0] - wanted) ? b : a);
       const epoch = nearest(curves.flatMap(c => c.points))[0];
       const share = high > low ? (epoch - low) / (high - low) : 0;
-      tip.replaceChildren("epoch " + epoch);
+      tip.replaceChildren(plot.dataset.axis + " " + epoch);
       for (const curve of curves) {
         const point = curve.points.find(p => p[0] === epoch);
         if (point) tip.append(document.createElement("br"), curve.name + " " + point[2]);

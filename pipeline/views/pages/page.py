@@ -16,7 +16,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...topics import Topic
-from ..history import MetricRow
+from ..history import MetricRow, Points
 
 #: A configuration or the parameters of a model: sections of keys and values, as YAML has them.
 Settings = Mapping[str, object]
@@ -48,6 +48,8 @@ class Contents:
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Factorisations that were trained side by side. None if there was only one.
     restarts: Table | None = None
+    #: Numbers of components, and the error of the entries that training has left out.
+    left_out: Points = field(default_factory=list)
 
 
 def flatten(settings: Settings, above: str = "") -> dict[str, object]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from ...formatting import capitalize, format_bytes, format_duration, format_number
 from ...topics import Topic, TopicWord, weight_of
-from ..history import MetricRow, last_value, median_speed
+from ..history import MetricRow, Points, last_value, median_speed
+from .charts import Chart, build_chart
 from .figures import Tile, quality_tiles, sum_of, time_bars, training_charts
 from .page import Contents, Table, render_template
 
@@ -19,7 +20,7 @@ def render(contents: Contents) -> str:
         "lead": contents.lead,
         "version": contents.versions.get("corpusmill", ""),
         "tiles": _tiles(contents),
-        "charts": training_charts(contents.rows),
+        "charts": training_charts(contents.rows) + _charts_by_components(contents.left_out),
         "bars": time_bars(contents.rows),
         "traffic": device_traffic(contents.rows),
         "restarts": contents.restarts,
@@ -32,6 +33,11 @@ def render(contents: Contents) -> str:
         "versions": contents.versions,
     }
     return render_template("run.html.j2", values)
+
+
+def _charts_by_components(left_out: Points) -> list[Chart]:
+    chart = build_chart("Error of left-out entries", {"error of left-out entries": left_out}, axis="components")
+    return [chart] if chart else []
 
 
 # --- summary ---

@@ -39,6 +39,7 @@ CASES = {
     "nmf-gradient": lambda n: NMF(12, max_iter=n, tol=0, convergence="gradient"),
     "nmf-mu": lambda n: NMF(12, max_iter=n, tol=0, solver="mu"),
     "nmf-kl": lambda n: NMF(12, max_iter=n, tol=0, solver="mu", beta_loss="kullback-leibler"),
+    "nmf-known": lambda n: NMF(12, max_iter=n, tol=0, missing="unknown"),
     "nmf-nndsvd": lambda n: NMF(12, max_iter=n, tol=0, init="nndsvdar"),
     "nmf-restarts": lambda n: NMF(12, max_iter=n, tol=0, restart_components=[3, 12], restarts=2, alpha_W=1e-4),
     "nmf-restarts-in-turn": lambda n: in_turn(NMF(12, max_iter=n, tol=0, restarts=3)),
@@ -53,6 +54,13 @@ def corpus(tmp_path_factory):
     words = np.array([f"w{number}" for number in range(len(weights))])
     documents = words[rng.choice(len(words), (600, 60), p=weights / weights.sum())].tolist()
     return ingest(documents, tmp_path_factory.mktemp("corpus") / "corpus", chunk_tokens=6_000)
+
+
+@pytest.fixture(scope="module")
+def ratings(corpus, tmp_path_factory):
+    """The counts of the corpus as a matrix."""
+    blocks = (corpus.read_chunk(index).counts(corpus.n_words) for index in range(len(corpus.chunks)))
+    return write_matrix(tmp_path_factory.mktemp("ratings") / "ratings", map(scipy.sparse.csr_matrix, blocks))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +118,8 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_model_that_is_cut_has_the_same_arrays(case, corpus, limited):
+def test_a_model_that_is_cut_has_the_same_arrays(case, corpus, ratings, limited):
+    corpus = ratings if case == "nmf-known" else corpus
     few, expected = fitted(CASES[case](4), corpus)
     # Random indexing would sum single rows otherwise.
     limited(least_memory(CASES[case](4), corpus) + 500_000 * (case == "random-indexing"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -174,9 +175,22 @@ def test_all_numbers_of_components_are_in_the_summary_and_the_report(project, ca
     code, out, err = call("run", "my.yaml", *(part for setting in settings for part in ("--set", setting)))
     assert code == 0, err
     page = Path("run/report.html").read_text()
+    assert "left-out" not in out + page
     for components in (2, 3):
         assert f"restart   {components} components, seed 0: error " in out
         assert f"<tr><th>k{components}-seed0</th><td>{components}</td><td>0</td>" in page
+
+
+def test_errors_of_left_out_entries_are_in_the_summary_and_the_report(project, call):
+    settings = ("model.kind=nmf", "model.n_components=2", "model.restart_components=[2,3]", "model.max_iter=5")
+    settings += ("model.validation_fraction=0.2",)
+    code, out, err = call("run", "my.yaml", *(part for setting in settings for part in ("--set", setting)))
+    assert code == 0, err
+    page = Path("run/report.html").read_text()
+    assert re.search(r"restart   3 components, seed 0: error [\d.]+, of left-out entries [\d.]+, after 5 epochs", out)
+    assert "<th>error of left-out entries</th>" in page
+    assert "Error of left-out entries <small>by components</small>" in page
+    assert "<small>by epoch</small>" in page
 
 
 def test_restarts_are_saved_one_folder_each_and_the_model_is_the_best(project, call):

@@ -176,14 +176,14 @@ def test_wrong_restarts_are_refused():
     with pytest.raises(ValueError, match="restarts has 2 pairs, 1 of them different"):
         small().fit_restarts(A, [(2, 1), (2, 1)])
     for options in ({"solver": "mu"}, {"extrapolate": True}, {"init": "nndsvd"}):
-        with pytest.raises(ValueError, match="several restarts need"):
+        with pytest.raises(ValueError, match="restarts and validation_fraction need"):
             small(**options).fit_restarts(A, [(2, 1), (2, 2)])
         with pytest.raises(ValueError, match="several restarts need"):
             small(**options).fit_restarts(A, [(2, 1)])
     with pytest.raises(ValueError, match="no CUDA kernels"):
         small(device="cuda").fit_restarts(A, [(2, 1)])
     model = small(n_components=2, restarts=2, max_iter=2).fit(A)
-    with pytest.raises(ValueError, match="partial_fit continues one factorisation, but restarts is 2"):
+    with pytest.raises(ValueError, match="partial_fit continues one factorisation: leave restarts"):
         model.partial_fit(A)
 
 

@@ -31,7 +31,7 @@ def n_terms(K: int) -> int:
 
 @vector_kernel
 def add_terms(A: SparseRows, Y: np.ndarray, first: int, terms: np.ndarray) -> None:
-    """Add to the ``terms`` of the rows of A, for the rows Y of the other factor that begin with number ``first``."""
+    """Add to the ``terms`` (rows, `n_terms`) of the rows of A. Y (L, K) are rows of the other factor, from ``first`` on."""
     K = Y.shape[1]
     for i in range(len(A.indptr) - 1):
         row = terms[i]
@@ -117,7 +117,7 @@ def left_out(A: SparseRows, keys: np.ndarray, share: float) -> np.ndarray:
 
 @kernel
 def left_out_columns(key: np.uint64, share: float, n: int) -> np.ndarray:
-    """Return which of the n entries of a row are left out, stored or not: their columns."""
+    """Return which of the n entries of a row are left out, stored or not: their columns, int32."""
     return np.array([v for v in range(n) if random.uniform64(key, v) < share], np.int32)
 
 

@@ -31,7 +31,7 @@ def n_terms(K: int) -> int:
 
 @vector_kernel
 def add_terms(A: SparseRows, Y: np.ndarray, first: int, terms: np.ndarray) -> None:
-    """Add to the ``terms`` (rows, `n_terms`) of the rows of A. Y (L, K) are rows of the other factor, from ``first`` on."""
+    """Add to the ``terms`` (D, n_terms) of the rows of A; Y (L, K) are rows of the other factor, from ``first`` on."""
     K = Y.shape[1]
     for i in range(len(A.indptr) - 1):
         row = terms[i]

@@ -14,8 +14,8 @@ import anndata
 import click
 import numpy as np
 from corpusmill import NMF
+from sklearn import decomposition
 from sklearn.cluster import KMeans
-from sklearn.decomposition import NMF as TheirNMF
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import normalize
 
@@ -47,7 +47,7 @@ def main(file: Path, n_components: int, seeds: int) -> None:
         for start in STARTS:
             if loss == "kl" and start == "nndsvd":
                 continue  # multiplicative updates cannot leave zeros
-            for name, make in (("corpusmill", NMF), ("scikit-learn", TheirNMF)):
+            for name, make in (("corpusmill", NMF), ("scikit-learn", decomposition.NMF)):
                 parameters = options if name == "corpusmill" else theirs
                 began, found = time.process_time(), []
                 for seed in range(seeds):

@@ -43,6 +43,8 @@ def written_metrics(corpus, folder):
         (NMF(2, convergence="gradient", **topics), COUNTS, "gradient"),
         (NMF(2, solver="mu", beta_loss="kullback-leibler", **topics), corpus, "divergence"),
         (NMF(2, restarts=2, **topics), COUNTS, "restarts"),
+        (NMF(2, missing="unknown", **topics), COUNTS, "known"),
+        (NMF(2, restarts=2, validation_fraction=0.1, **topics), COUNTS, "validation"),
         (Word2Vec(**vectors), corpus, "word2vec"),
         (Word2Vec(n_blocks=2, **vectors), corpus, "blocks"),
         (Node2Vec(vector_size=4, epochs=2, device="cpu"), EDGES, "node2vec"),

@@ -121,6 +121,7 @@ TRAININGS: list[tuple[Estimator, Any]] = [
     (RandomIndexing(vector_size=256, retrain=1), SMALL),
     (LDA(100, max_iter=3), SMALL),
     (NMF(20, max_iter=3), LARGE),
+    (NMF(20, max_iter=3, missing="unknown", restarts=2, validation_fraction=0.1), PATH),
     (LDA(20, max_iter=3, sampler="gibbs"), SMALL),
     (LDA(100, max_iter=3, sampler="gibbs"), SMALL),
     (LDA(500, max_iter=3, sampler="gibbs"), SMALL),

@@ -178,7 +178,15 @@ COMMON = {
 TOPICS = ["coherence", "components_", "diversity", "score", "topic_names_", "topic_sizes_", "topic_words", "topics"]
 OWN = {
     "lda": [*TOPICS, "doc_topic_prior_", "perplexity", "to_gensim", "to_pyldavis", "topic_word_prior_"],
-    "nmf": [*TOPICS, "fit_restarts", "inverse_transform", "reconstruction_err_", "restarts_", "vectors_"],
+    "nmf": [
+        *TOPICS,
+        "fit_restarts",
+        "inverse_transform",
+        "reconstruction_err_",
+        "restarts_",
+        "validation_errors_",
+        "vectors_",
+    ],
     "word2vec": ["wv"],
     "node2vec": ["wv"],
     "random-indexing": ["document_vectors", "forget", "merge", "wv"],

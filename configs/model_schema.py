@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -334,13 +335,18 @@ class RandomIndexingConfig(Section):
         return self
 
 
+def _as_tuple(value: Any) -> Any:
+    """Return a list of YAML as a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 class FastRPConfig(Section):
     """Vectors of a graph's nodes by random projection. corpus.url is a graph store or a file of edges."""
 
     kind: Literal["fastrp"] = "fastrp"
     vector_size: int = Field(256, ge=4, le=65536, description="Number of dimensions of a vector")
-    weights: list[float] = Field(
-        (0.0, 0.0, 1.0, 1.0),  # type: ignore[arg-type]  # an estimator makes a tuple of any list
+    weights: Annotated[tuple[float, ...], BeforeValidator(_as_tuple)] = Field(
+        (0.0, 0.0, 1.0, 1.0),
         min_length=1,
         description="Weight of the rows of nodes after each step of a random walk, one number per step",
     )

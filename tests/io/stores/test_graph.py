@@ -1,8 +1,18 @@
 """The store of graphs."""
 
+import subprocess
+import sys
+from functools import partial
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from corpusmill.io.errors import DataError
+from corpusmill.io.matrices.transposition import sorted_rows
+from corpusmill.io.readers import edges
+from corpusmill.io.readers.edge_lists import EdgeOptions
 from corpusmill.io.stores.graph import Graph
 from helpers.graphs import graph_of
 from hypothesis import given, settings
@@ -22,6 +32,57 @@ def test_chunks_do_not_change_the_graph(tmp_path_factory, pairs, chunk_edges):
         np.testing.assert_array_equal(cut.adjacency()[name], array)
     assert sum(c.nodes for c in cut.chunks) == cut.n_nodes
     assert all(c.edges <= chunk_edges or c.nodes == 1 for c in cut.chunks)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "txt"])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_edges_that_are_read_in_parts_and_sorted_in_buckets_are_the_same_graph(
+    tmp_path, monkeypatch, kind, directed, weighted
+):
+    rng = np.random.default_rng(5)
+    ends = rng.geometric(0.1, (2, 500)).astype(str)
+    table = pa.table({"source": ends[0], "target": ends[1]})
+    if weighted:
+        # Halves and quarters, so that sums of repeated edges are exact. Some edges have the weight 0.
+        table = table.append_column("weight", pa.array(rng.integers(0, 9, 500) / 4))
+    path = tmp_path / f"edges.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=70)
+    elif kind == "arrow":
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table, max_chunksize=70)
+    else:
+        pa.csv.write_csv(table, path, pa.csv.WriteOptions(delimiter="\t"))
+    options = EdgeOptions(directed=directed)
+    whole = graph_of(str(path), tmp_path / "whole", options, chunk_edges=40)
+    with monkeypatch.context() as changed:
+        changed.setattr(edges, "PART_EDGES", 30)
+        changed.setattr(edges, "PARQUET_ROWS", 20)
+        changed.setattr(edges, "sorted_rows", partial(sorted_rows, bucket_entries=50))
+        parts = graph_of(str(path), tmp_path / "parts", options, chunk_edges=40)
+    assert len(parts.chunks) > 3
+    assert parts.hash == whole.hash
+    assert parts.meta["about"]["found"] == whole.meta["about"]["found"]
+
+
+@pytest.mark.slow
+def test_the_memory_of_an_ingest_follows_the_nodes_and_not_the_edges(tmp_path):
+    peaks = []
+    for n_groups in (16, 64):
+        with pq.ParquetWriter(tmp_path / "edges.parquet", pa.schema({"a": pa.int32(), "b": pa.int32()})) as writer:
+            for group in range(n_groups):
+                ends = np.random.default_rng(group).integers(0, 5000, (2, 1 << 19)).astype(np.int32)
+                writer.write_table(pa.table({"a": ends[0], "b": ends[1]}))
+        program = (
+            "import resource; from corpusmill import ingest_graph; "
+            f"ingest_graph({str(tmp_path / 'edges.parquet')!r}, {str(tmp_path / 'graph')!r}, chunk_edges=1 << 20); "
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        peaks.append(int(found.stdout) << 10)
+    # The further 25 million edges take 200 MB as numbers alone.
+    assert peaks[1] - peaks[0] < 150e6
 
 
 def test_missing_graphs_and_unknown_formats_are_refused(tmp_path, read):

@@ -10,6 +10,7 @@ from corpusmill import LDA, NMF, FastRP
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.edge_lists import EdgeOptions
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.base.graphs import open_graph
 from corpusmill.pipeline.models.fastrp.algorithm import FastRPAlgorithm
 from corpusmill.pipeline.models.registry import model_of_run
 from helpers.graphs import communities, graph_of, graph_of_lines, random_graph
@@ -166,6 +167,33 @@ def test_bad_parameters_are_named(parameters, message, graph):
 def test_bad_data_is_refused(data, message):
     with pytest.raises(DataError, match=message):
         FastRP(16).fit(data)
+
+
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        ("", "there are no edges in it"),
+        ("a b 0\n", "there are no edges in it, at least none with a weight above 0"),
+        ("a b 1\nb c nan\n", "edge 2: the weight nan must be finite and not negative"),
+    ],
+    ids=["empty", "weight 0", "NaN"],
+)
+def test_bad_files_of_edges_are_refused(lines, message, tmp_path):
+    (tmp_path / "edges.txt").write_text(lines)
+    with pytest.raises(DataError, match=message):
+        FastRP(16).fit(str(tmp_path / "edges.txt"))
+
+
+def test_isolated_nodes_have_zeros_and_loops_count_as_neighbours():
+    graph = networkx.Graph([("a", "a"), ("b", "b"), ("b", "c")])
+    graph.add_node("alone")
+    model = FastRP(16, weights=[1], degree_exponent=0).fit(graph)
+    assert (model.wv["alone"] == 0).all()
+    assert model.history_[-1]["nodes_without_vector"] == 1
+    first = dict(zip("abc", model._algorithm(open_graph(graph))._random_rows(["a", "b", "c"]), strict=True))
+    for node, neighbours in (("a", "a"), ("b", "bc"), ("c", "b")):
+        mean = sum(first[neighbour] for neighbour in neighbours)
+        np.testing.assert_allclose(model.wv[node], mean / np.linalg.norm(mean), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("option", [{"held_out": [["0", "1"]]}, {"vocabulary": ["0"]}])

@@ -192,7 +192,7 @@ class RetrainConfig(Section):
     )
     least_age: NonNegativeFloat = Field(
         0.0,
-        description="Leave local files that were changed in the last so many seconds for the next call: a program may "
+        description="Leave local files that were changed less than this many seconds ago for the next call: a program may "
         "still be writing them. Object stores show complete files only",
     )
     dates: str = Field(

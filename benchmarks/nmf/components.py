@@ -12,7 +12,7 @@ from benchmarks.common import JSON, QUICK, print_row, write_json
 
 
 def planted(seed, n_rows, n_columns):
-    """Return a number of components from 3 to 9, and counts (D, V) that are drawn from so many."""
+    """Return a number of components from 3 to 9, and counts (D, V) drawn from that many components."""
     rng = np.random.default_rng(seed)
     K = int(rng.integers(3, 10))
     shares = rng.dirichlet(np.full(K, 0.3), n_rows)

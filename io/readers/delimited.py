@@ -253,7 +253,10 @@ class _Parser:
         self._buffer = self._buffer[size:]
 
     def _parse_quickly(self) -> Rows | None:
-        """Return the rows that the buffer has completely; None if there is none, or if Arrow may read them wrongly."""
+        """Return the complete rows at the start of the buffer, read by Arrow.
+
+        None if there is no complete row, or if Arrow may read one wrongly: then `_parse_slowly` reads them.
+        """
         data = np.frombuffer(self._buffer, np.uint8)
         ends = None if self.dialect.escape else row_ends(data, self.dialect)
         if ends is None or not len(ends) or ends[-1] > MOST_ARROW_BYTES:

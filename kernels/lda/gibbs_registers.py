@@ -170,7 +170,7 @@ def _halve(order: TokenOrder, group: int, first: int, stop: int, middles: np.nda
 
 
 class Place(NamedTuple):
-    """How far one of two sequences of draws has come. It draws the tokens of some segments in half of the documents."""
+    """How far one of two chains has come. Each draws the tokens of consecutive segments in half of the documents."""
 
     segment: int  # of which tokens are drawn now
     stop: int  # the segment after the last one

@@ -349,7 +349,7 @@ def sweep_side_by_side(
 
 
 def _add_products(A: SparseForm | np.ndarray, rows: slice, W: np.ndarray, R: np.ndarray) -> None:
-    """Add the given rows of A·W to R (n, K)."""
+    """Add A[rows]·W to R (n, K), for W (V, K) and A (D, V) in any of its forms."""
     if isinstance(A, SlicedMatrix):
         slices.add_row_products(A, rows.start, rows.stop, W, R)
     elif isinstance(A, SparseMatrix):

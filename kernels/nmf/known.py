@@ -25,7 +25,7 @@ from .products import SparseRows
 
 
 def n_terms(K: int) -> int:
-    """Return the length of a row of terms."""
+    """Return the number of terms of a row of a factor with K columns: n, b and half of G."""
     return 1 + K + K * (K + 1) // 2
 
 

@@ -50,13 +50,19 @@ class SparseMatrix(NamedTuple):
 
 
 def add_dense_products(A: np.ndarray, X: np.ndarray, out: np.ndarray) -> None:
-    """Add A·X to ``out`` (n, K), for dense A (n, m) and X (m, K), a group of columns of A at a time."""
+    """Add A·X to ``out`` (n, K), for dense A (n, m) and X (m, K).
+
+    The sum has one part for each GROUP_ROWS columns of A, so that X may be given in blocks, with the same bits.
+    """
     for first in range(0, len(X), GROUP_ROWS):
         out += A[:, first : first + GROUP_ROWS] @ X[first : first + GROUP_ROWS]
 
 
 def add_dense_column_products(A: np.ndarray, H: np.ndarray, P: np.ndarray) -> None:
-    """Add AᵀH to P (m, K), for dense A (n, m) and H (n, K), a group of columns of A at a time."""
+    """Add AᵀH to P (m, K), for dense A (n, m) and H (n, K).
+
+    Each GROUP_ROWS rows of P are a product of their own, so that P may be made in blocks, with the same bits.
+    """
     for first in range(0, len(P), GROUP_ROWS):
         P[first : first + GROUP_ROWS] += A[:, first : first + GROUP_ROWS].T @ H
 

@@ -192,10 +192,7 @@ def multiply_add_strips(
     b: types.Array,
     j: types.Integer,
 ) -> Lowering:
-    """Return a tile of strips plus the outer product of numbers of ``a`` and the strip at ``b[j]``.
-
-    The numbers are at the indices i, i + stride, and so on; the tile has one strip per number.
-    """
+    """Return a tile plus the outer product of some numbers and a strip: strip n gets a[i + n stride] times b[j:j + STRIP]."""
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         sums, a, i, stride, b, j = memories(context, builder, signature, values)

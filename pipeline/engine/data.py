@@ -15,11 +15,11 @@ class ChunkSize(Protocol):
 
     @property
     def documents(self) -> int:
-        """Documents, or rows of a matrix."""
+        """Number of documents, or of rows of a matrix."""
 
     @property
     def tokens(self) -> int:
-        """Tokens, or stored numbers of a matrix."""
+        """Number of tokens, or of stored entries of a matrix."""
 
 
 class TrainingData(Protocol):
@@ -39,7 +39,7 @@ class TrainingData(Protocol):
 
     @property
     def kind(self) -> str:
-        """ "corpus" or "matrix"."""
+        """The kind of store: "corpus", "matrix" or "graph"."""
 
     @property
     def hash(self) -> str:
@@ -51,15 +51,15 @@ class TrainingData(Protocol):
 
     @property
     def n_documents(self) -> int:
-        """Documents of all chunks."""
+        """Number of documents in all chunks."""
 
     @property
     def n_words(self) -> int:
-        """Words of the vocabulary, or columns of the matrix."""
+        """Number of words in the vocabulary, or of columns of the matrix."""
 
     @property
     def n_tokens(self) -> int:
-        """Tokens of all chunks."""
+        """Number of tokens in all chunks."""
 
     @property
     def held_out(self) -> "TrainingData | None":

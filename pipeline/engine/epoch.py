@@ -538,7 +538,10 @@ class _Engine:
 
 
 def _cut_as_stored(algorithm: AnyAlgorithm, cut: Mapping[str, Any]) -> AnyAlgorithm:
-    """Return the algorithm cut as a stored run is. If that has other rows, it is another run, which `_open` refuses."""
+    """Return the algorithm with the blocks of a stored run, so that the run can be resumed.
+
+    If the run has another number of rows, the algorithm is returned as it is: `_open` refuses to resume such a run.
+    """
     if cut["bounds"][-1] != algorithm.n_rows:
         return algorithm
     return recut(algorithm, cut)

@@ -71,7 +71,7 @@ class CellAlgorithm(Algorithm[DataT, ChunkT]):
             raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
 
     def cells_at_once(self, threads: int, is_on_device: bool) -> int:
-        """Return how many cells a worker trains at the same time that has so many threads, on its device or not."""
+        """Return how many cells a worker trains at the same time: one per thread, or more if they fill its device."""
         least = self.device_cells if is_on_device else 1
         return max(threads, self.threads, min(least, self.n_blocks))
 

@@ -233,7 +233,10 @@ class RunStore:
             yield
 
     def delete(self, but: str) -> None:
-        """Delete the `CONTENT` of the run, if there is one, and no other file there, such as the data ``but``."""
+        """Delete the files of the run (`CONTENT`) and its own copy of a graph, except one with the URL ``but``.
+
+        Other files of the folder stay. Without a run, nothing is deleted.
+        """
         if not self.store.exists("run.json"):
             return
         with self.locked():

@@ -293,10 +293,10 @@ def _add_later(
     place: tuple[int, DeviceArray, DeviceArray, int, int],
     lane: np.uint32,
 ) -> np.uint32:
-    """Append neighbours w at offsets number j to the warp's queue of n, where wanted; return how many it has then.
+    """Append a neighbour w, at the offset number j, of each thread that wants it to the warp's queue of n neighbours.
 
-    As soon as it has one for each thread of the warp, their seeds are added. Without the queue, threads whose
-    neighbours are counted or padding would wait for the others.
+    Return the new length of the queue. When it has a neighbour for each thread of the warp, their seeds are added.
+    Without it, threads whose neighbours are counted, or are padding, would wait for the others.
     """
     votes = ballot(is_wanted)
     if is_wanted:

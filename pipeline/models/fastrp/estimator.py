@@ -74,7 +74,7 @@ class FastRP(GraphEstimator):
         The arrays of the model. The block has ``vectors`` (V, D) float32 and ``edges`` (V,) int64.
     history_ : list of dict
         One row of metrics per step: ``nodes_without_vector``, the number of nodes whose rows are zero after it, because
-        no walk of so many steps begins at them. Such are nodes without edges: their vectors are zero.
+        no walk of that many steps begins at them. Such are nodes without edges: their vectors are zero.
     n_iter_ : int
         Number of steps.
     n_features_in_ : int

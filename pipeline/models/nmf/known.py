@@ -40,7 +40,7 @@ class KnownEntries(SquaredError):
 
     @property
     def delta_columns(self) -> int:
-        """Numbers of a row's terms."""
+        """Number of terms of a row of W, which are the columns of P."""
         return known.n_terms(self.n_components)
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
@@ -64,7 +64,7 @@ class KnownEntries(SquaredError):
 
     def prepared(self, rows: Rows) -> products.SparseMatrix:
         """Return known entries by row and by column."""
-        return products.sparse_matrix(known_entries(rows), self.n_rows)
+        return products.sparse_matrix(stored_entries(rows), self.n_rows)
 
     def sweep(
         self, model: ModelView, chunk: PreparedRows, state: Arrays | None, shard: Shard, address: Address
@@ -95,7 +95,7 @@ class KnownEntries(SquaredError):
         return SweepResult(after, deltas, sums)
 
     def _update_rows(self, A: products.SparseRows, W: AnyFactor, H: np.ndarray, sweeps: int) -> tuple[float, float]:
-        """Update the rows of H (D, K) in place, some after others; return what they explain, and their penalties."""
+        """Update the rows of H (D, K) in place, `_rows_at_a_time`; return what they explain, and their penalties."""
         explained = penalty = 0.0
         for first in range(0, len(H), self._rows_at_a_time):
             rows = H[first : first + self._rows_at_a_time]
@@ -123,13 +123,13 @@ class KnownEntries(SquaredError):
         self, A: Rows | PreparedRows, W: AnyFactor, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS
     ) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows while W is fixed, and the squared error of their known entries."""
-        rows = known_entries(by_row(A))
+        rows = stored_entries(by_row(A))
         H = np.zeros((len(rows.indptr) - 1, self.n_components), self.dtype)
         return H, float(self.norm(rows) - self._update_rows(rows, W, H, sweeps)[0])
 
 
-def known_entries(A: Rows) -> products.SparseRows:
-    """Return rows by their known entries, which are all those of a dense array."""
+def stored_entries(A: Rows) -> products.SparseRows:
+    """Return rows in sparse form. All entries of a dense array are stored."""
     if isinstance(A, products.SparseRows):
         return A
     D, V = A.shape

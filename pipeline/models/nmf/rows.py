@@ -135,7 +135,7 @@ def _count_words(chunk: Chunk, first: int, stop: int, dtype: str) -> products.Sp
 
 
 class SpeckledRows(NamedTuple):
-    """Rows of A, among them the entries that are left out."""
+    """Rows of A, and which of their stored entries are left out."""
 
     by_row: products.SparseRows
     is_left_out: np.ndarray  # (n,) bool

@@ -196,7 +196,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
 
     @property
     def _delta_columns(self) -> int:
-        """At least the largest number of columns of P of active restarts."""
+        """An upper bound of the columns of P, over all restarts that may be active at the same time."""
         return self._most_active * max(-(-each.delta_columns // each.n_components) for each in self.factorizations)
 
     def needs(self, data: Corpus | Matrix, n_workers: int) -> Needs:
@@ -227,7 +227,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             yield begun
 
     def recut_block(self, arrays: Arrays, block: int) -> Arrays:
-        """Set the number of a block's first row. If it was several, it has their equal lists one after another."""
+        """Set the number of a block's first row, and keep one of its lists of restarts.
+
+        A block that was joined from several has their lists, which are equal, one after another.
+        """
         found = arrays | {"first_row": np.int64(self.bounds[block])}
         for name in ("restarts", "idle_restarts"):
             found[name] = np.array([*dict.fromkeys(arrays[name].tolist())], np.int64)

@@ -24,7 +24,7 @@ from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, Sha
 from ...engine.data import ChunkSize
 from ..base.saved import TrainedModel
 from .deltas import cut_sums, shard_sums
-from .known import KnownEntries, known_entries
+from .known import KnownEntries, stored_entries
 from .rows import PreparedRows, SpeckledRows
 from .side_by_side import SideBySide, consecutive
 
@@ -51,7 +51,7 @@ class Speckled(SideBySide):
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> SpeckledRows:
         """Read a chunk, and draw the entries that are left out."""
-        A = known_entries(self.factorizations[0].rows(data, index, model.shared))
+        A = stored_entries(self.factorizations[0].rows(data, index, model.shared))
         first = data.chunks[index].first_document
         keys = random.stream(random.key(self.seed, LEFT_OUT), first + len(A.indptr) - 1)[first:]
         if self._observes_zeros:

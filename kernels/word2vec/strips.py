@@ -192,7 +192,10 @@ def multiply_add_strips(
     b: types.Array,
     j: types.Integer,
 ) -> Lowering:
-    """Return a tile plus the outer product of some numbers and a strip: strip n gets a[i + n stride] times b[j:j + STRIP]."""
+    """Return a tile plus the outer product of some numbers and a strip of ``b``.
+
+    Its strip s gets ``a[i + s * stride]`` times the strip that begins at ``b[j]``.
+    """
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         sums, a, i, stride, b, j = memories(context, builder, signature, values)

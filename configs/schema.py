@@ -192,8 +192,8 @@ class RetrainConfig(Section):
     )
     least_age: NonNegativeFloat = Field(
         0.0,
-        description="Leave local files that were changed less than this many seconds ago for the next call: a program may "
-        "still be writing them. Object stores show complete files only",
+        description="Leave local files that were changed less than this many seconds ago for the next call: a program "
+        "may still be writing them. Object stores show complete files only",
     )
     dates: str = Field(
         r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",
